@@ -100,6 +100,12 @@ def managed(keys: int) -> bytes:
     return b'{"metadata":{"managedFields":[{%s}]},"spec":{%s}}' % (fields, own)
 
 
+def configured(*texts: str) -> bytes:
+    """A review of objects of Flink that set labels as text."""
+    items = [{"flinkConfiguration": {"kubernetes.jobmanager.labels": text}} for text in texts]
+    return review(json.dumps({"spec": items}).encode())
+
+
 def config_map(text: str) -> bytes:
     """A review of the scheduler's ConfigMap with a compressed policy."""
     packed = base64.b64encode(gzip.compress(text.encode()))
@@ -122,6 +128,8 @@ QUEUE_BODIES: dict[str, Callable[[], bytes]] = {
     # Bodies that are small, so that they need no slot.
     "small bodies of many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}", 65_000),
     "small bodies of many maps": lambda: filled(b'{"spec":[', b'{"":1},', b"1]}", 65_000),
+    "small bodies of labels in text": lambda: configured("? a\n" * 12_800),
+    "small bodies of many labels in texts": lambda: configured(*["? a\n" * 1_000] * 12),
     # Objects near the limits, which are searched completely.
     "large legal objects": lambda: legal(MAX_BODY * 2 // 5),
     "objects of many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}", 3 * 95_000),

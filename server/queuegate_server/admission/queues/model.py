@@ -28,7 +28,8 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     FETCHED: "the template is read from elsewhere when the pods are created, so the queues in it"
     " cannot be checked: write the pod's template, labels and annotations into the object",
     UNREADABLE: "the labels or annotations cannot be read, so the queues among them cannot be"
-    " checked: write key:value,key:value, with at most 16384 characters",
+    " checked: write key:value,key:value, with at most 4096 characters and 100 entries, or a"
+    " property for each of them",
     OPTIONS: "spark-submit would read the text as an option, so the queues in it cannot be checked:"
     " write the path of the application into mainApplicationFile, and options into sparkConf",
 }

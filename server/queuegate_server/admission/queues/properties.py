@@ -7,6 +7,7 @@ The rules come from Spark's `SparkSubmitArguments` and `KubernetesUtils`, the Sp
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queuegate_server.admission.queues.model import FETCHED, NOT_TEXT, OPTIONS, UNREADABLE
@@ -14,8 +15,12 @@ from queuegate_server.admission.queues.positions import text_of
 from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 
-MAX_TEXT: Final = 16 * 1024
+MAX_TEXT: Final = 4 * 1024
 """The maximum length of a text with labels or annotations, in characters."""
+MAX_ENTRIES: Final = 100
+"""The maximum number of entries in such a text. Each takes up to 20 µs."""
+MAX_TEXTS: Final = 8
+"""The maximum number of such texts in an object. A FlinkDeployment has up to four."""
 _MAX_FLINK_NAME: Final = 400
 """Longer than each name of a property that sets a label: a label's key has up to 317 characters."""
 _SPARK_KEY: Final = re.compile(
@@ -67,6 +72,13 @@ Found = Property | Unreadable | None
 """What a step of the search finds."""
 
 
+@dataclass(slots=True)
+class TextCount:
+    """Counts the texts with labels or annotations in an object, to limit the time they take."""
+
+    texts: int = 0
+
+
 def in_spark_conf(properties: Mapping[str, Any]) -> Iterator[Found]:
     """Yield what the properties of Spark set, and None for others.
 
@@ -97,10 +109,15 @@ def in_arguments(specification: Mapping[str, Any]) -> Iterator[Unreadable]:
         )
 
 
-def in_flink_configuration(configuration: Mapping[str, Any]) -> Iterator[Found]:
+def in_flink_configuration(configuration: Mapping[str, Any], count: TextCount) -> Iterator[Found]:
     """Yield what the properties of Flink set, and None after each short step.
 
     Newer versions of its operator join the names of nested maps with dots.
+
+    Args:
+        configuration: The properties.
+        count: Counts the texts in all properties of the object. Those after the first MAX_TEXTS
+            are unreadable.
     """
     waiting = [("", iter(configuration.items()))]
     while waiting:
@@ -123,7 +140,11 @@ def in_flink_configuration(configuration: Mapping[str, Any]) -> Iterator[Found]:
         if match is not None and match[2]:
             yield Property(name, match[1], match[2], value)
         elif match is not None and text:
-            yield from _in_text(name, match[1], text)
+            count.texts += 1
+            if count.texts > MAX_TEXTS:
+                yield Unreadable(name, UNREADABLE, text)
+            else:
+                yield from _in_text(name, match[1], text)
 
 
 def _may_be_flink(name: str) -> bool:
@@ -134,7 +155,7 @@ def _in_text(name: str, map_name: str, text: str) -> Iterator[Property | Unreada
     """Yield the entries in a text, as each version of Flink may read them."""
     pairs: list[tuple[str, str]] = []
     is_readable = False
-    if len(text) <= MAX_TEXT:
+    if len(text) <= MAX_TEXT and text.count(",") + text.count("\n") < MAX_ENTRIES:
         for read in (_pairs_in_yaml, flink_pairs):
             try:
                 pairs += read(text)

@@ -6,7 +6,7 @@ within it, such as the components of an AppWrapper.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,7 @@ from queuegate_server.admission.queues.positions import (
 )
 from queuegate_server.admission.queues.properties import (
     Found,
+    TextCount,
     Unreadable,
     in_arguments,
     in_flink_configuration,
@@ -48,11 +49,6 @@ MAX_DEPTH: Final = 100
 MAX_FOUND: Final = 1_000
 """The maximum number of names in an object, repetitions included."""
 _MANAGED_FIELDS: Final = "managedFields"
-_PROPERTIES: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Found]]]] = {
-    SPARK_CONF: in_spark_conf,
-    FLINK_CONFIGURATION: in_flink_configuration,
-}
-"""How each map of properties is searched."""
 
 
 class TooComplex(ValueError):
@@ -76,13 +72,14 @@ _POD: Final = _Node({}, None, 0, Role.POD, None, in_spark=False, owner=("", "Pod
 """Stands for the metadata of a pod that an operator makes from properties."""
 
 
-class _Joins(NamedTuple):
-    """Names that are joined with labels, which may stand elsewhere in the object."""
+class _Seen(NamedTuple):
+    """What the search has seen in the object, as far as it matters elsewhere in the object."""
 
     names: list[tuple[QueueName, str]]
-    """The names, each with the label with which it is joined."""
+    """The names that are joined with labels, each with the label."""
     labels: dict[str, dict[str, None]]
     """The values of each label, in the order of the search."""
+    flink: TextCount
 
 
 def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName | None]:
@@ -98,9 +95,9 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
     Raises:
         TooComplex: The object has more than MAX_DEPTH levels or MAX_FOUND names.
     """
-    joins = _Joins([], {})
+    seen = _Seen([], {}, TextCount())
     found = 0
-    for names in (_search(kind, value, places, joins), _joined(joins)):
+    for names in (_search(kind, value, places, seen), _joined(seen)):
         for name in names:
             found += name is not None
             if found > MAX_FOUND:
@@ -109,7 +106,7 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
 
 
 def _search(
-    kind: Kind, value: Mapping[str, Any], places: Places, joins: _Joins
+    kind: Kind, value: Mapping[str, Any], places: Places, seen: _Seen
 ) -> Iterator[QueueName | None]:
     within = WITHIN.get(kind)
     # Iterators take less memory than the nodes themselves, and garbage collection visits each node.
@@ -129,7 +126,7 @@ def _search(
         if of_object is not None:
             yield from _in_fields(of_object, node, places)
         if node.in_spark or not MAPS.isdisjoint(node.value):
-            yield from _in_maps(node, node.value, places, joins)
+            yield from _in_maps(node, node.value, places, seen)
         is_object = node.trail is None or (within is not None and _levels(node.trail) == within)
         waiting.append(_members(of_object, node, node.value, is_object=is_object))
 
@@ -226,7 +223,7 @@ def _name_of(trail: Trail | None) -> str:
 
 
 def _in_maps(
-    node: _Node, members: Mapping[str, Any], places: Places, joins: _Joins
+    node: _Node, members: Mapping[str, Any], places: Places, seen: _Seen
 ) -> Iterator[QueueName | None]:
     """Yield the names in the labels, annotations and properties of a map."""
     for map_name in (LABELS, ANNOTATIONS, LABELS_FROM):
@@ -241,7 +238,7 @@ def _in_maps(
                 if _counts(place, node) and not _is_overridden(place, members):
                     names = _named(
                         f"{{{{{entries[key]}}}}}" if is_expression else entries[key],
-                        *(place, Trail(above, key), joins),
+                        *(place, Trail(above, key), seen),
                         is_read=_is_read(place, node),
                     )
                     yield from names
@@ -250,8 +247,8 @@ def _in_maps(
             text = text_of(entries[key])
             yield from _unknown(EXPRESSION, text, Trail(above, key), node, readers)
         if map_name == LABELS and node.role is not Role.OTHER:
-            _note_labels(entries, places, joins)
-    yield from _in_properties(node, members, places, joins)
+            _note_labels(entries, places, seen)
+    yield from _in_properties(node, members, places, seen)
 
 
 def _unknown(
@@ -294,20 +291,21 @@ def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
 
 
 def _in_properties(
-    node: _Node, members: Mapping[str, Any], places: Places, joins: _Joins
+    node: _Node, members: Mapping[str, Any], places: Places, seen: _Seen
 ) -> Iterator[QueueName | None]:
     """Yield the names in the properties of Spark and Flink."""
-    for map_name, search in _PROPERTIES.items():
-        properties = members.get(map_name)
-        if isinstance(properties, dict):
-            trail = Trail(node.trail, map_name)
-            yield from _in_found(search(properties), trail, places, joins)
+    spark, flink = members.get(SPARK_CONF), members.get(FLINK_CONFIGURATION)
+    if isinstance(spark, dict):
+        yield from _in_found(in_spark_conf(spark), Trail(node.trail, SPARK_CONF), places, seen)
+    if isinstance(flink, dict):
+        found = in_flink_configuration(flink, seen.flink)
+        yield from _in_found(found, Trail(node.trail, FLINK_CONFIGURATION), places, seen)
     if node.in_spark:
-        yield from _in_found(in_arguments(members), node.trail, places, joins)
+        yield from _in_found(in_arguments(members), node.trail, places, seen)
 
 
 def _in_found(
-    properties: Iterator[Found], above: Trail | None, places: Places, joins: _Joins
+    properties: Iterator[Found], above: Trail | None, places: Places, seen: _Seen
 ) -> Iterator[QueueName | None]:
     """Yield the names that properties set, and None for each other step of their search."""
     labels = {}
@@ -323,8 +321,8 @@ def _in_found(
             labels[each.key] = each.value
         for place in places.keys[each.map_name].get(each.key, ()):
             if _counts(place, _POD):
-                yield from _named(each.value, place, trail, joins, is_read=place.is_read)
-    _note_labels(labels, places, joins)
+                yield from _named(each.value, place, trail, seen, is_read=place.is_read)
+    _note_labels(labels, places, seen)
 
 
 def _all_keys(places: Places) -> Iterator[KeyPlace]:
@@ -332,16 +330,16 @@ def _all_keys(places: Places) -> Iterator[KeyPlace]:
         yield from chain.from_iterable(by_key.values())
 
 
-def _note_labels(labels: Mapping[str, Any], places: Places, joins: _Joins) -> None:
+def _note_labels(labels: Mapping[str, Any], places: Places, seen: _Seen) -> None:
     """Note the labels with which names are joined."""
     for key in places.joined_labels:
         text = text_of(labels.get(key))
         if text:
-            joins.labels.setdefault(key, {})[text] = None
+            seen.labels.setdefault(key, {})[text] = None
 
 
 def _named(
-    value: object, place: KeyPlace, trail: Trail, joins: _Joins, *, is_read: bool
+    value: object, place: KeyPlace, trail: Trail, seen: _Seen, *, is_read: bool
 ) -> Iterator[QueueName]:
     """Yield the names in a value."""
     text = text_of(value)
@@ -356,11 +354,11 @@ def _named(
             found = QueueName(place.scheduler, name, where(trail), place.access, is_read=is_read)
             yield found
             if place.joined_label:
-                joins.names.append((found, place.joined_label))
+                seen.names.append((found, place.joined_label))
 
 
-def _joined(joins: _Joins) -> Iterator[QueueName]:
+def _joined(seen: _Seen) -> Iterator[QueueName]:
     """Yield the joined names. Which of the names is read depends on the scheduler's settings."""
-    for found, label in joins.names:
-        for value in joins.labels.get(label, ()):
+    for found, label in seen.names:
+        for value in seen.labels.get(label, ()):
             yield found._replace(name=f"{found.name}-{value}")
