@@ -5,9 +5,10 @@ from itertools import groupby
 from typing import Final
 
 from docs.generate.markdown import code, page, table
+from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import ListedKinds
 from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
-from queuegate_server.admission.queues.places import Kind, build_places
+from queuegate_server.admission.queues.places import build_places
 from queuegate_server.settings.admission import FLAT, KUEUE, YUNIKORN, QueueChecks
 
 _INTRODUCTION: Final = """\
@@ -17,9 +18,11 @@ account in `admission.queues.controllers`. `queuegate-server validate --config` 
 about each entry of `controllers` that is not on this page, and about each operator with a kind that
 the settings do not check.
 
-An account is written as NAMESPACE:NAME, for the user `system:serviceaccount:NAMESPACE:NAME`, as the
-project's own manifests or chart name it; a chart can give it another name. Only the accounts of
-Kubernetes and Kueue were tried in a cluster. The others come from these files.
+An account is written as NAMESPACE:NAME, for the user `system:serviceaccount:NAMESPACE:NAME`. A
+chart can give it another name. Only the accounts of Kubernetes and Kueue were tried in a cluster.
+The others were read in the projects' manifests, charts and guides, except those of Airflow,
+JupyterHub and the training operator, that of KEDA in `kube-system`, and that of KubeRay in
+`kuberay-operator`. For these, no file of the project was read: compare them with your cluster.
 """
 _KINDS: Final = """\
 Whether a kind is checked depends on the settings. The last column is about settings that list all

@@ -15,7 +15,7 @@ from queuegate_server.admission.queues.listed_kinds import (
     TEMPLATES,
     ListedKinds,
 )
-from queuegate_server.admission.queues.places import build_places
+from queuegate_server.admission.queues.places import PROJECT, build_places
 from queuegate_server.admission.queues.registration import (
     Service,
     queue_configurations,
@@ -57,7 +57,7 @@ def generate_queues() -> str:
 def generate_chart() -> str:
     """Return what the chart needs to make a configuration for /queues from its values."""
     schedulers = {}
-    own_keys = {KaiScheduler().label, KaiScheduler().node_pool_label}
+    own_keys = {KaiScheduler().label, KaiScheduler().node_pool_label, PROJECT}
     for name in (YUNIKORN, KUEUE, *FLAT):
         places = build_places(QueueChecks.model_validate({"schedulers": {name: {}}}))
         keys: dict[bool, set[str]] = {True: set(), False: set()}
@@ -77,6 +77,7 @@ def generate_chart() -> str:
     data = {
         "kaiLabel": KaiScheduler().label,
         "kaiNodePoolLabel": KaiScheduler().node_pool_label,
+        "kaiProjectLabel": PROJECT,
         "controllers": list(QueueChecks.model_fields["controllers"].default),
         "pods": _joined(POD_RESOURCES),
         "revisions": "/".join(REVISIONS),
@@ -89,6 +90,8 @@ def generate_chart() -> str:
         "isKind": conditions.is_kind(["KINDS"]),
         "objectChanges": conditions.keys_change(["KEYS"], conditions.METADATA),
         "templateChanges": conditions.templates_change(["KEYS"]),
+        "ownersChange": conditions.OWNERS_CHANGE,
+        "ownersOfPodsChange": conditions.owners_of_pods_change(["KEYS"]),
         "contentChanges": conditions.CONTENT_CHANGES,
         "mayHoldPods": conditions.MAY_HOLD_PODS,
         "revisionCreated": conditions.REVISION_CREATED,

@@ -69,6 +69,20 @@ QUEUES: dict[str, dict[str, Any]] = {
         "exempt": ["^ci$", "^a|b$"],
     },
     "no controllers": {"schedulers": {"kai": {}, "volcano": {"mode": "off"}}, "controllers": []},
+    "projects of KAI": {
+        "schedulers": {"kai": {"below": "root.kai"}, "volcano": {"below": "root.volcano"}},
+        "kinds": "all",
+    },
+    "no projects of KAI": {
+        "mode": "deny",
+        "schedulers": {"kai": {"project_label": False}},
+        "kinds": "all",
+    },
+    "KAI off": {
+        "mode": "deny",
+        "schedulers": {"kai": {"below": "root.kai", "mode": "off"}, "kueue": {}},
+        "kinds": "all",
+    },
     "fields alone": {
         "schedulers": {"places": [{"kind": "a.b/Run", "field": "spec.queue"}]},
         "kinds": "all",

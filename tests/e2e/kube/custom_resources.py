@@ -51,6 +51,10 @@ RESOURCES: Sequence[Resource] = (
         "sparkoperator.k8s.io", "ScheduledSparkApplication", "scheduledsparkapplications", "v1beta2"
     ),
     Resource("sparkoperator.k8s.io", "SparkConnect", "sparkconnects", "v1alpha1"),
+    Resource("batch.paddlepaddle.org", "PaddleJob", "paddlejobs"),
+    Resource("mindspore.gitee.com", "MSJob", "msjobs"),
+    Resource("runtime.agentcube.volcano.sh", "AgentRuntime", "agentruntimes", "v1alpha1"),
+    Resource("workload.serving.volcano.sh", "ModelServing", "modelservings", "v1alpha1"),
     Resource("kubeflow.org", "JAXJob", "jaxjobs"),
     Resource("kubeflow.org", "MPIJob", "mpijobs", "v2beta1"),
     Resource("kubeflow.org", "MXJob", "mxjobs"),

@@ -229,6 +229,14 @@ def test_some_requesters_need_no_answer(cluster: ApiServer, recorder: Recorder, 
     assert create(cluster, recorder, f"{CORE}:configmaps", content, user=user) == NOBODY
 
 
+def owned(*names: str) -> dict[str, Any]:
+    """Return a change of nothing but the owners."""
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    return {
+        "metadata": {"ownerReferences": [{**kind, "name": each, "uid": each} for each in names]}
+    }
+
+
 def test_changes(cluster: ApiServer, recorder: Recorder) -> None:
     """Only changes of a name, or of a custom resource's specification, are reviewed."""
     pod = {"spec": SPEC, "metadata": {"labels": NAMED}}
@@ -250,10 +258,18 @@ def test_changes(cluster: ApiServer, recorder: Recorder) -> None:
     assert patch(f"{pods}/status", {"status": {"message": "x"}}) == NOBODY
     assert patch(f"{pods}/status", renamed) == ["listed Pod/status"]
     assert patch(pods, removed) == ["listed Pod"]
+    assert patch(pods, owned("a")) == NOBODY
+    pool = {"metadata": {"labels": {"kai.scheduler/node-pool": "x"}}}
+    assert patch(pods, pool) == ["listed Pod"]
+    assert patch(pods, owned("b")) == ["listed Pod"]
+    assert patch(pods, owned()) == NOBODY
     assert patch(runs, unrelated) == NOBODY
     assert patch(f"{runs}/status", {"status": {"a": 1}}) == NOBODY
     assert patch(runs, {"data": {"other": 1}}) == ["listed Run"]
     assert patch(runs, removed) == ["listed Run"]
+    assert patch(runs, owned("a")) == ["listed Run"]
+    assert patch(runs, {"metadata": {"finalizers": ["example.com/x"]}}) == NOBODY
+    assert patch(runs, {"metadata": {"finalizers": None}}) == NOBODY
     recorder.taken()
     assert cluster.ask("bob", "DELETE", runs).status_code == 200
     assert recorder.taken() == []
@@ -315,6 +331,8 @@ def test_all_kinds(cluster: ApiServer, recorder: Recorder) -> None:
         assert patch({"metadata": {"labels": {"other": "x"}, "finalizers": None}}) == set()
         assert patch({"status": {"a": 1}}, "/status") == set()
         assert patch({"data": {"a": 2}}) == {"unlisted"}
+        assert patch(owned("a")) == {"unlisted"}
+        assert patch(owned()) == set()
     finally:
         created(cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/all-queues"))
         eventually(lambda: asked(OTHERS, {"data": {"queue": "a"}}), NOBODY)

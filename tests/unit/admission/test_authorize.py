@@ -86,7 +86,7 @@ class Authorizing:
         ("bob", {"name": "", "subresource": "root.prod"}, "allowed", "bob may submit to root.prod"),
         ("eve", {"name": "root.open"}, "allowed", "eve may submit to root.open"),
         ("dave", {}, NO_OPINION, "dave may not submit to root.prod: no ACL"),
-        ("eve", {}, NO_OPINION, "eve may not submit to root.prod: the access depends on groups"),
+        ("eve", {}, NO_OPINION, "eve may not submit to root.prod: access depends on groups"),
         ("bob", {"verb": "admin"}, NO_OPINION, "bob may not administer root.prod: no ACL"),
         ("bob", {"name": "root.missing"}, NO_OPINION, "bob may not submit to root.missing: "),
         ("bob", {"name": "root..x"}, NO_OPINION, "the name cannot be the path of a queue"),

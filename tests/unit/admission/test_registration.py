@@ -12,12 +12,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_server.admission.queues.kinds import POD_KINDS, WORKLOAD_KINDS
 from queuegate_server.admission.queues.listed_kinds import (
     RESOURCES,
     TEMPLATE_KINDS,
     TEMPLATES,
 )
-from queuegate_server.admission.queues.places import FIELDS, POD_KINDS, WORKLOAD_KINDS
+from queuegate_server.admission.queues.places import FIELDS
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
 from queuegate_server.admission.yaml_writer import COMMENT, render, without_comments
 from queuegate_server.cli.admission import admission

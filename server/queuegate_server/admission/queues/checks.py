@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from typing import Any, Final
 
+from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.model import (
     Obstacle,
     QueueName,
@@ -17,12 +18,12 @@ from queuegate_server.admission.queues.model import (
     Requirements,
 )
 from queuegate_server.admission.queues.names import InvalidQueueName, QueueNames
-from queuegate_server.admission.queues.node_pools import unknown_projects
+from queuegate_server.admission.queues.node_pools import owners_of, unknown_projects
 from queuegate_server.admission.queues.placeholders import (
     is_placeholder,
     without_queue_of_application,
 )
-from queuegate_server.admission.queues.places import SUBMIT, Kind, Places, enforced_mode
+from queuegate_server.admission.queues.places import SUBMIT, Places, enforced_mode
 from queuegate_server.admission.queues.walk import TooComplex, find_names
 from queuegate_server.settings.admission import YUNIKORN, Mode, QueueChecks
 
@@ -88,7 +89,7 @@ def requirements(
     except TooComplex as error:
         # The names are unknown, so any scheduler may read one.
         mode = enforced_mode(settings, places)
-        if mode is Mode.OFF or _names_the_same(review):
+        if mode is Mode.OFF or _names_the_same(review, settings):
             return Requirements()
         return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
     if is_placeholder(review, settings):
@@ -116,15 +117,19 @@ def _new_names(
     """Return the names in the new object. Raises TooComplex."""
     if review.fault:
         raise TooComplex(review.fault)
-    return (yield from _names(kind, review.new, settings, places))
+    return (yield from _names(kind, review.new, review.old, settings, places))
 
 
 def _names(
-    kind: Kind, value: Mapping[str, Any] | None, settings: QueueChecks, places: Places
+    kind: Kind,
+    value: Mapping[str, Any] | None,
+    old: Mapping[str, Any] | None,
+    settings: QueueChecks,
+    places: Places,
 ) -> Generator[None, None, list[QueueName]]:
-    """Return the names in an object. Raises TooComplex."""
+    """Return the names in an object that replaces the old one, or is it. Raises TooComplex."""
     found = []
-    unknown = unknown_projects(kind, value or {}, settings.schedulers.kai)
+    unknown = unknown_projects(kind, value or {}, settings.schedulers.kai, owners_of(old))
     for name in itertools.chain(find_names(kind, value or {}, places), unknown):
         if name is not None:
             found.append(name)
@@ -137,7 +142,7 @@ def _names_before(
 ) -> Generator[None, None, list[QueueName]]:
     """Return the names in the old object. If it cannot be searched, all names count as new."""
     try:
-        return (yield from _names(kind, old, settings, places))
+        return (yield from _names(kind, old, old, settings, places))
     except TooComplex:
         return []
 
@@ -147,7 +152,7 @@ def _has_queue(found: Iterable[QueueName], places: Places) -> bool:
     return any(each.is_read and places.modes[each.scheduler] is not Mode.OFF for each in found)
 
 
-def _names_the_same(review: QueueReview) -> bool:
+def _names_the_same(review: QueueReview, settings: QueueChecks) -> bool:
     """Return whether a request cannot change a name, because only members that name none changed.
 
     So the finalizers of an object that is too complex can be removed.
@@ -155,6 +160,9 @@ def _names_the_same(review: QueueReview) -> bool:
     new, old = review.new, review.old
     if new is None or old is None:
         return False
+    kai = settings.schedulers.kai
+    if kai is not None and kai.project_label and not owners_of(new) <= owners_of(old):
+        return False  # the project of a new owner may count
     try:
         return _rest(new, {_METADATA}) == _rest(old, {_METADATA}) and _rest(
             new.get(_METADATA), _NAMELESS

@@ -10,13 +10,15 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import (
     POD_RESOURCES,
     REVISIONS,
     ListedKinds,
     Resource,
 )
-from queuegate_server.admission.queues.places import Kind, Places
+from queuegate_server.admission.queues.places import Places
+from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
 from queuegate_server.settings.admission import Mode, QueueChecks
 
 Condition = dict[str, str]
@@ -35,7 +37,7 @@ TEMPLATES: Final = (
 ResourceClaimTemplates. In other kinds, these members may have other types, which would be
 errors."""
 _MAX_LINE: Final = 70
-_MAPS: Final = ("labels", "annotations")
+_MAPS: Final = (LABELS, ANNOTATIONS)
 _RESOURCE: Final = 'request.resource.group + "/" + request.resource.resource'
 _KIND: Final = 'request.kind.group + "/" + request.kind.kind'
 REVISION_CREATED: Final = (
@@ -54,6 +56,11 @@ CONTENT_CHANGES: Final = (
 )
 """A member of an object, except its metadata, changes. Its status counts unless it has a
 subresource of its own: some operators, such as Argo's, take templates of pods from the status."""
+_OWNERS: Final = ".?metadata.?ownerReferences"
+OWNERS_CHANGE: Final = (
+    f"oldObject != null && object{_OWNERS}.hasValue()\n&& object{_OWNERS} != oldObject{_OWNERS}"
+)
+"""The owners of an object change, but are not all removed."""
 
 PODLESS_GROUPS: Final = (
     "",
@@ -142,8 +149,11 @@ def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKind
             templates_change(keys),
         ]
     searched = f"({is_resource(_joined(kinds.searched))}{_or_own(kinds)})"
+    alternatives.append(f"{searched}\n&& {CONTENT_CHANGES}")
+    pools = sorted(_node_pools(places))
+    if pools:
+        alternatives += [f"{searched}\n&& {OWNERS_CHANGE}", owners_of_pods_change(pools)]
     alternatives += [
-        f"{searched}\n&& {CONTENT_CHANGES}",
         *(status_changes(resource, path) for resource, path in kinds.statuses),
         REVISION_CREATED,
     ]
@@ -167,13 +177,14 @@ def unlisted_content_changes(places: Places) -> list[Condition]:
     """Return the conditions that an unlisted kind may contain pods, and that an object of it
     changes, but no queue that the object itself names, because another webhook is asked then.
     """
+    change = f"{CONTENT_CHANGES}\n|| {OWNERS_CHANGE}" if _node_pools(places) else CONTENT_CHANGES
     return [
         {"name": "a-kind-that-may-contain-pods", "expression": MAY_HOLD_PODS},
         *(
             {"name": "no-queue-changes", "expression": f"!({each['expression']})"}
             for each in other_names_change(places)
         ),
-        {"name": "the-content-changes", "expression": CONTENT_CHANGES},
+        {"name": "the-content-changes", "expression": change},
     ]
 
 
@@ -189,6 +200,16 @@ def _keys(places: Places, *, bare: bool) -> set[str]:
     }
 
 
+def _node_pools(places: Places) -> set[str]:
+    """Return the labels of node pools, which KAI joins with the project of an object's owner."""
+    return {
+        each.joined_label
+        for found in places.keys[LABELS].values()
+        for each in found
+        if each.joined_label and places.modes[each.scheduler] is not Mode.OFF
+    }
+
+
 def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
     """Return the expression that a key has another value than before, or its first value.
 
@@ -196,8 +217,7 @@ def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
     """
 
     def values(root: str) -> str:
-        items = [f'{root}{each}.?{name}[?key].orValue("")' for each in metadata for name in _MAPS]
-        return "[" + ",\n".join(items) + "]"
+        return _values(root, metadata, _MAPS)
 
     none = _list([""] * (len(metadata) * len(_MAPS)))
     return (
@@ -211,6 +231,18 @@ def templates_change(keys: Sequence[str]) -> str:
     return f"{is_resource(_joined(POD_RESOURCES))}\n&& {keys_change(keys, TEMPLATES)}"
 
 
+def owners_of_pods_change(node_pools: Sequence[str]) -> str:
+    """Return the expression that an object of a built-in kind gets other owners, and that it or a
+    template in it has the label of a node pool.
+    """
+    metadata = (*METADATA, *TEMPLATES)
+    return (
+        f"{is_resource(_joined(POD_RESOURCES))}\n&& {OWNERS_CHANGE}\n"
+        f"&& {_list(node_pools)}.exists(key,\n{_values('object', metadata, [LABELS])}\n"
+        f'.exists(value, value != ""))'
+    )
+
+
 def status_changes(resource: Resource, path: Sequence[str]) -> str:
     """Return the expression that a field in the status of a resource changes."""
     field = "".join(f"[?{json.dumps(each)}]" for each in path)
@@ -218,6 +250,12 @@ def status_changes(resource: Resource, path: Sequence[str]) -> str:
         f"{is_resource(_joined([resource]))}\n"
         f"&& oldObject != null && object{field} != oldObject{field}"
     )
+
+
+def _values(root: str, metadata: Iterable[str], maps: Sequence[str]) -> str:
+    """Return the list of the values that a key has in all metadata of an object."""
+    items = [f'{root}{each}.?{name}[?key].orValue("")' for each in metadata for name in maps]
+    return "[" + ",\n".join(items) + "]"
 
 
 def _or_own(kinds: ListedKinds) -> str:

@@ -13,15 +13,14 @@ They do not contain `resize` and `ephemeralcontainers`, which restore the pod's 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from queuegate_server.admission.queues.places import (
+from queuegate_server.admission.queues.kinds import (
     NAMESPACE,
     POD_KINDS,
     RESOURCE_CLAIM_TEMPLATE,
     WORKLOAD_KINDS,
-    FieldPlace,
     Kind,
-    Places,
 )
+from queuegate_server.admission.queues.places import FieldPlace, Places
 from queuegate_server.settings.admission import Mode
 
 Resource = tuple[str, str]
@@ -59,9 +58,11 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("argoproj.io", "WorkflowTemplate"): "workflowtemplates",
     ("batch", "CronJob"): "cronjobs",
     ("batch", "Job"): "jobs",
+    ("batch.paddlepaddle.org", "PaddleJob"): "paddlejobs",
     ("batch.volcano.sh", "CronJob"): "cronjobs",
     ("batch.volcano.sh", "Job"): "jobs",
     ("egx.nvidia.io", "SPOTRequest"): "spotrequests",
+    ("execution.kubegene.io", "Execution"): "executions",
     ("extensions.agents.x-k8s.io", "SandboxClaim"): "sandboxclaims",
     ("extensions.agents.x-k8s.io", "SandboxTemplate"): "sandboxtemplates",
     ("flink.apache.org", "FlinkBlueGreenDeployment"): "flinkbluegreendeployments",
@@ -97,6 +98,7 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("kueue.x-k8s.io", "Workload"): "workloads",
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkersets",
     ("machinelearning.seldon.io", "SeldonDeployment"): "seldondeployments",
+    ("mindspore.gitee.com", "MSJob"): "msjobs",
     ("nvidia.com", "DynamoComponentDeployment"): "dynamocomponentdeployments",
     ("nvidia.com", "DynamoGraphDeployment"): "dynamographdeployments",
     ("quota.koordinator.sh", "ElasticQuotaProfile"): "elasticquotaprofiles",
@@ -111,6 +113,8 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("run.ai", "InteractiveWorkload"): "interactiveworkloads",
     ("run.ai", "RunaiJob"): "runaijobs",
     ("run.ai", "TrainingWorkload"): "trainingworkloads",
+    ("runtime.agentcube.volcano.sh", "AgentRuntime"): "agentruntimes",
+    ("runtime.agentcube.volcano.sh", "CodeInterpreter"): "codeinterpreters",
     ("scheduling.koordinator.sh", "Reservation"): "reservations",
     ("scheduling.run.ai", "PodGroup"): "podgroups",
     ("scheduling.run.ai", "Queue"): "queues",
@@ -139,6 +143,8 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("trainer.kubeflow.org", "TrainingRuntime"): "trainingruntimes",
     ("training.volcano.sh", "HyperJob"): "hyperjobs",
     ("workload.codeflare.dev", "AppWrapper"): "appwrappers",
+    ("workload.serving.volcano.sh", "ModelBooster"): "modelboosters",
+    ("workload.serving.volcano.sh", "ModelServing"): "modelservings",
     ("workspace.devfile.io", "DevWorkspace"): "devworkspaces",
 }
 """The resource of each kind in the places of the schedulers, and of each kind with templates."""

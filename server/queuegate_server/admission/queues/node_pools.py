@@ -4,14 +4,16 @@ KAI builds the name PROJECT-NODEPOOL from the label `project` of the pod's top o
 pod, and from the pod's node pool, unless one of the two has the label of a queue
 (`CalcPodGroupQueue` in `default_grouper.go`). An object that has an owner, or a pod without a
 project, does not say which project that will be. So a node pool is refused there, unless the pod
-names its queue beside it.
+names its queue beside it. In an update, it is refused only if the node pool or an owner is new: the
+garbage collector removes owners.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.model import UNKNOWN_PROJECT, QueueName
-from queuegate_server.admission.queues.places import SUBMIT, Kind
+from queuegate_server.admission.queues.places import PROJECT, SUBMIT
 from queuegate_server.admission.queues.positions import LABELS, Trail, where
 from queuegate_server.settings.admission import KaiScheduler
 
@@ -21,7 +23,10 @@ _SELECTORS: Final = ("selector", "Selector")
 
 
 def unknown_projects(
-    kind: Kind, value: Mapping[str, Any], kai: KaiScheduler | None
+    kind: Kind,
+    value: Mapping[str, Any],
+    kai: KaiScheduler | None,
+    known_owners: Collection[str] = (),
 ) -> Iterator[QueueName | None]:
     """Yield a name for each node pool whose project is unknown, and None after other short steps.
 
@@ -29,6 +34,7 @@ def unknown_projects(
         kind: The object's group and kind.
         value: The object as JSON values. Its depth has been checked.
         kai: The settings of KAI; None if it is not listed.
+        known_owners: The owners of the old object.
     """
     metadata = value.get(_METADATA)
     if kai is None or not kai.project_label or not isinstance(metadata, dict):
@@ -36,7 +42,7 @@ def unknown_projects(
     owners = metadata.get("ownerReferences")
     waiting: list[tuple[Any, Trail | None]]
     if kind == _POD:
-        if not owners and _has(metadata, "project"):
+        if not owners and _has(metadata, PROJECT):
             return
         waiting = [(metadata, Trail(None, _METADATA))]
     elif owners:
@@ -44,7 +50,7 @@ def unknown_projects(
         waiting = [(each, Trail(None, name)) for name, each in value.items() if name != _METADATA]
     else:
         return
-    text = _owners(owners)
+    text = ",".join(sorted(owners_of(value).difference(known_owners)))
     while waiting:
         node, trail = waiting.pop()
         yield None
@@ -66,7 +72,9 @@ def _has(node: Mapping[str, Any], key: str) -> bool:
     return isinstance(labels, dict) and bool(labels.get(key))
 
 
-def _owners(owners: object) -> str:
-    """Return what distinguishes the owners, so that others make the project unknown anew."""
+def owners_of(value: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the UIDs of an object's owners."""
+    metadata = (value or {}).get(_METADATA)
+    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
     items = owners if isinstance(owners, list) else []
-    return ",".join(sorted(str(each.get("uid")) for each in items if isinstance(each, dict)))
+    return frozenset(str(each.get("uid")) for each in items if isinstance(each, dict))

@@ -3,13 +3,14 @@
 An operator may be trusted with the names of queues only if each kind from which it creates pods is
 checked when somebody creates an object of it. The operators are those of the kinds that Kueue
 (`pkg/controller/jobs`), KAI-Scheduler (`pkg/podgrouper/podgrouper/hub`), Volcano and YuniKorn
-integrate, and others in wide use. The accounts are those of their manifests or charts. Which kinds
-are checked is not repeated here: `ListedKinds` knows it.
+integrate, and others in wide use. The page that is generated from this table says where the
+accounts come from (`docs/generate/operators.py`). Which kinds are checked is not repeated here:
+`ListedKinds` knows it.
 """
 
 from typing import Final, NamedTuple
 
-from queuegate_server.admission.queues.places import POD_KINDS, RESOURCE_CLAIM_TEMPLATE, Kind
+from queuegate_server.admission.queues.kinds import POD_KINDS, RESOURCE_CLAIM_TEMPLATE, Kind
 
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
@@ -146,7 +147,11 @@ OPERATORS: Final[tuple[Operator, ...]] = (
     Operator(
         "the training operator of Kubeflow", _accounts("kubeflow:training-operator"), _TRAINING
     ),
-    Operator("the MPI operator", _accounts("mpi-operator:mpi-operator"), _MPI_JOB),
+    Operator(
+        "the MPI operator",
+        _accounts("mpi-operator:mpi-operator", "kubeflow:mpi-operator"),
+        _MPI_JOB,
+    ),
     Operator(
         "Kubeflow Trainer",
         _accounts(
@@ -225,7 +230,12 @@ OPERATORS: Final[tuple[Operator, ...]] = (
     ),
     Operator(
         "Kubeflow Notebooks",
-        _accounts("kubeflow:notebook-controller-service-account"),
+        _accounts(
+            *(
+                f"{namespace}:notebook-controller-service-account"
+                for namespace in ("kubeflow", "notebook-controller-system")
+            )
+        ),
         _kinds("kubeflow.org", "Notebook"),
     ),
     Operator(

@@ -4,7 +4,8 @@ The places come from the schedulers' sources: YuniKorn's k8shim (`utils.go`), Ku
 `jobframework` and `workload_types.go`, Volcano's `pg_controller_handler.go`, `jobflow_types.go` and
 `hyperjob.go`, KAI-Scheduler's `default_grouper.go` and `skiptopowner.go`, Koordinator's
 `elastic_quota.go`, slurm-bridge's `annotations.go`, the Spark operator's batch schedulers, KubeRay,
-and the `SchedulingPolicy` of Kubeflow's training operator and MPI operator.
+and the `SchedulingPolicy` of Kubeflow's training operator and MPI operator, of MindSpore's operator
+and of the Paddle operator.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
+from queuegate_server.admission.queues.kinds import (
+    NAMESPACE,
+    POD_KINDS,
+    TRAINING_KINDS,
+    WORKLOAD_KINDS,
+    Kind,
+)
 from queuegate_server.admission.queues.model import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from queuegate_server.admission.queues.names import PLACES
 from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
@@ -29,75 +37,6 @@ ADMIN: Final = Access.ADMIN
 _BOTH: Final = frozenset({LABELS, ANNOTATIONS})
 _LABELS: Final = frozenset({LABELS})
 _ANNOTATIONS: Final = frozenset({ANNOTATIONS})
-
-Kind = tuple[str, str]
-"""An API group, empty for the core group, and a kind."""
-
-NAMESPACE: Final[Kind] = ("", "Namespace")
-RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplate")
-"""Not a template of pods. A controller copies its labels to ResourceClaims."""
-POD_KINDS: Final[tuple[Kind, ...]] = (
-    ("", "Pod"),
-    ("", "PodTemplate"),
-    ("", "ReplicationController"),
-    ("apps", "DaemonSet"),
-    ("apps", "Deployment"),
-    ("apps", "ReplicaSet"),
-    ("apps", "StatefulSet"),
-    ("batch", "CronJob"),
-    ("batch", "Job"),
-)
-"""The built-in kinds that are pods or contain templates of pods."""
-TRAINING_KINDS: Final[tuple[Kind, ...]] = tuple(
-    ("kubeflow.org", kind)
-    for kind in ("JAXJob", "MPIJob", "MXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
-)
-"""Kubeflow's kinds whose gangs Volcano schedules."""
-WORKLOAD_KINDS: Final[tuple[Kind, ...]] = (
-    *TRAINING_KINDS,
-    *(
-        (group, kind)
-        for group, kinds in (
-            ("agents.x-k8s.io", "Sandbox"),
-            ("amlarc.azureml.com", "AmlJob"),
-            (
-                "apps.kruise.io",
-                "AdvancedCronJob BroadcastJob CloneSet DaemonSet StatefulSet UnitedDeployment",
-            ),
-            ("apps.openshift.io", "DeploymentConfig"),
-            ("argoproj.io", "AnalysisRun CronWorkflow Experiment Rollout Workflow"),
-            ("egx.nvidia.io", "SPOTRequest"),
-            ("flink.apache.org", "FlinkBlueGreenDeployment FlinkDeployment"),
-            ("grove.io", "PodClique PodCliqueSet PodGangSet"),
-            ("jobset.x-k8s.io", "JobSet"),
-            ("keda.sh", "ScaledJob"),
-            ("kubeflow.org", "Experiment Notebook ScheduledWorkflow Trial"),
-            ("kubernetes.dask.org", "DaskCluster DaskJob DaskWorkerGroup"),
-            (
-                "kubevirt.io",
-                "VirtualMachine VirtualMachineInstance VirtualMachineInstanceReplicaSet",
-            ),
-            ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-            ("machinelearning.seldon.io", "SeldonDeployment"),
-            ("nvidia.com", "DynamoComponentDeployment DynamoGraphDeployment"),
-            ("ray.io", "RayCluster RayCronJob RayJob RayService"),
-            ("run.ai", "DistributedInferenceWorkload DistributedWorkload InferenceWorkload"),
-            ("run.ai", "InteractiveWorkload RunaiJob TrainingWorkload"),
-            ("serving.knative.dev", "Configuration Revision Service"),
-            ("serving.kserve.io", "InferenceGraph InferenceService LLMInferenceService"),
-            ("spark.apache.org", "SparkApplication SparkCluster"),
-            ("sparkoperator.k8s.io", "ScheduledSparkApplication SparkApplication SparkConnect"),
-            ("tekton.dev", "PipelineRun TaskRun"),
-            ("trainer.kubeflow.org", "TrainJob"),
-            ("workload.codeflare.dev", "AppWrapper"),
-            ("workspace.devfile.io", "DevWorkspace"),
-        )
-        for kind in kinds.split()
-    ),
-)
-"""The custom kinds whose templates operators make into pods. They include the kinds that Kueue,
-Volcano, KAI-Scheduler and YuniKorn integrate (`pkg/controller/jobs` of Kueue, `hub.go` of KAI's
-pod grouper)."""
 
 
 class KeyPlace(NamedTuple):
@@ -167,6 +106,8 @@ def _spark_fields(scheduler: str) -> Iterator[FieldPlace]:
         )
 
 
+PROJECT: Final = "project"
+"""KAI's label for a project."""
 _QUOTA: Final = "quota.scheduling.koordinator.sh"
 _SLURM: Final = "slurmjob.slinky.slurm.net"
 _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
@@ -256,8 +197,9 @@ FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
         _field("volcano", "training.volcano.sh/HyperJob", "spec.replicatedJobs.templateSpec.queue"),
         *(
             FieldPlace("volcano", kind, ("spec", "runPolicy", "schedulingPolicy", "queue"))
-            for kind in TRAINING_KINDS
+            for kind in (*TRAINING_KINDS, ("mindspore.gitee.com", "MSJob"))
         ),
+        _field("volcano", "batch.paddlepaddle.org/PaddleJob", "spec.schedulingPolicy.queue"),
         *_spark_fields("volcano"),
     ),
     "kai": (
@@ -398,7 +340,7 @@ def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace 
         if kai.project_label:
             yield KeyPlace(
                 "kai",
-                "project",
+                PROJECT,
                 _LABELS,
                 in_pods=True,  # KAI reads it in pods and in their owners, which may have any kind
                 overridden_by=((LABELS, kai.label),),

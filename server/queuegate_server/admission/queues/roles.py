@@ -1,17 +1,17 @@
 """Determines what the labels and annotations in a map belong to. Pure.
 
 The rules come from Kubernetes, Argo Workflows, the Spark operator, the AppWrapper operator
-(`appwrapper_types.go`), Grove (`PodCliqueTemplateSpec`), KServe (`ComponentExtensionSpec`),
-Kubeflow's PodDefault, KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), and Kubeflow's Trainer,
-whose TrainJob has `spec.labels` for the JobSet and its Jobs (`trainjob_types.go`), and whose
-runtimes have a JobSet's metadata (`trainingruntime_types.go`).
+(`appwrapper_types.go`), AgentCube (`agent_type.go`), Grove (`PodCliqueTemplateSpec`), KServe
+(`ComponentExtensionSpec`), Kubeflow's PodDefault, KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), and
+Kubeflow's Trainer, whose TrainJob has `spec.labels` for the JobSet and its Jobs
+(`trainjob_types.go`), and whose runtimes have a JobSet's metadata (`trainingruntime_types.go`).
 """
 
 from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
-from queuegate_server.admission.queues.places import Kind
+from queuegate_server.admission.queues.kinds import Kind
 
 METADATA: Final = "metadata"
 _METADATA_OF_PODS: Final = "Metadata"
@@ -28,7 +28,9 @@ _PODS: Final = "headGroupSpec"
 """A member of a RayCluster that has labels for a pod."""
 _SETS_OF_PODS: Final = frozenset({"cliques", "podSetInfos", "workerGroupSpecs"})
 """Lists in Grove's kinds, an AppWrapper and a RayCluster whose items have labels for pods."""
-_LABELS_OF_PODS: Final = frozenset({"nvidia.com", "run.ai", "serving.kserve.io"})
+_LABELS_OF_PODS: Final = frozenset(
+    {"nvidia.com", "run.ai", "runtime.agentcube.volcano.sh", "serving.kserve.io"}
+)
 """API groups in whose kinds pods get labels from members of many names."""
 _POD_DEFAULT: Final[Kind] = ("kubeflow.org", "PodDefault")
 _WORKFLOW_METADATA: Final = "workflowMetadata"

@@ -11,9 +11,10 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from queuegate.policy.decision import Access
+from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import RESOURCES
 from queuegate_server.admission.queues.model import EXPRESSION, NOT_TEXT, QueueName
-from queuegate_server.admission.queues.places import KeyPlace, Kind, Places
+from queuegate_server.admission.queues.places import KeyPlace, Places
 from queuegate_server.admission.queues.positions import (
     ANNOTATIONS,
     FLINK_CONFIGURATION,

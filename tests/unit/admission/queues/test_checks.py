@@ -316,6 +316,8 @@ def test_the_number_of_queues_is_bounded() -> None:
     assert len(required("example.com/Thing", many(101), many(100)).checks) == 1
 
 
+OWNED = {"ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "1"}]}
+OTHERS = {"ownerReferences": [{"kind": "ConfigMap", "name": "d", "uid": "2"}]}
 TOO_COMPLEX: dict[str, Any] = {"spec": [labels(kueue="a")] * (MAX_FOUND + 1)}
 
 
@@ -326,6 +328,11 @@ def test_finalizers_of_objects_that_are_too_complex_can_be_removed() -> None:
     assert len(required("Pod", old).obstacles) == 1
     assert len(required("Pod", {**labels(kueue="a"), "spec": spec}, old).obstacles) == 1
     assert len(required("Pod", {**old, "spec": [*spec, 1]}, old).obstacles) == 1
+    owned = {"metadata": {**old["metadata"], **OWNED}, "spec": spec}
+    assert required("Pod", old, owned) == EMPTY
+    # KAI may take the project of a new owner.
+    assert len(required("Pod", owned, old).obstacles) == 1
+    assert required("Pod", owned, old, schedulers={"kueue": {}}) == EMPTY
 
 
 @pytest.mark.parametrize(
@@ -560,8 +567,6 @@ def test_another_unknown_name_is_new() -> None:
 
 
 POOL = "kai.scheduler/node-pool"
-OWNED = {"ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "1"}]}
-OTHERS = {"ownerReferences": [{"kind": "ConfigMap", "name": "d", "uid": "2"}]}
 
 
 @pytest.mark.parametrize(
@@ -589,6 +594,12 @@ def test_a_node_pool_whose_project_is_unknown(
     moved = required("Pod", {"metadata": {**pod["metadata"], **OTHERS}}, pod)
     has_queue = "kai.scheduler/queue" in labels_of_pod
     assert bool(moved.obstacles) is (POOL in labels_of_pod and not has_queue)
+    # The garbage collector removes owners.
+    both = [*OWNED["ownerReferences"], *OTHERS["ownerReferences"]]
+    shared = {"metadata": {**pod["metadata"], "ownerReferences": both}}
+    assert required("Pod", {"metadata": {**pod["metadata"], **OTHERS}}, shared) == EMPTY
+    orphan = {"metadata": {"labels": labels_of_pod}}
+    assert required("Pod", orphan, {"metadata": {**pod["metadata"], **OWNED}}) == EMPTY
     off = required("Pod", pod, schedulers={"kai": {"project_label": False, "below": "root.kai"}})
     assert off.obstacles == ()
 

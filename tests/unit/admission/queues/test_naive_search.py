@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.admission.queues.places import Kind, build_places
+from queuegate_server.admission.queues.kinds import Kind
+from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.walk import find_names
 from queuegate_server.settings.admission import QueueChecks
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.model import EXPRESSION
-from queuegate_server.admission.queues.places import Kind, build_places
+from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.walk import (
     MAX_DEPTH,
     MAX_FOUND,
