@@ -1,6 +1,5 @@
 """Checks of queues beside a real Kueue manager: docs/how-to/queue-access-kueue.md."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +9,19 @@ import pytest
 
 from queuegate_server.settings.admission import KUBERNETES_CONTROLLERS
 from tests.e2e.kube.cluster import KUEUE_MANAGER, ApiServer, program
-from tests.e2e.kube.kueue_manager import running_manager
+from tests.e2e.kube.kueue_manager import (
+    LOCAL,
+    POLICY,
+    WORKLOADS,
+    add_cluster_queues,
+    ensure_local_queues,
+    local_queue,
+    refusals,
+    running_manager,
+)
 from tests.e2e.kube.queue_checks import (
     JOBS,
     KUEUE,
-    NAMESPACE,
     enforced_by,
     job,
     serving,
@@ -24,34 +31,8 @@ from tests.e2e.kube.reviews import created, make_namespaces, refusal
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.timeout(300)
-API = "/apis/kueue.x-k8s.io/v1beta2"
-LOCAL = f"{API}/namespaces/{NAMESPACE}/localqueues"
-WORKLOADS = f"{API}/namespaces/{NAMESPACE}/workloads"
 CONTROLLERS = list(KUBERNETES_CONTROLLERS)
 LISTED = [*CONTROLLERS, f"^{KUEUE_MANAGER}$"]
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: namespaces
-            queues:
-              - name: dev
-                queues:
-                  - name: team-open
-                    submitacl: bob
-                  - name: team-closed
-                    submitacl: alice
-                  - name: default
-                    submitacl: alice
-          - name: clusterqueues
-            queues:
-              - name: cluster-open
-                submitacl: bob
-              - name: cluster-closed
-                submitacl: alice
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +42,7 @@ def kueue_log(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> I
         pytest.skip("no Kueue here: `make kube-tools` builds it (Go, 15 min)")
     make_namespaces(cluster)
     with running_manager(tmp_path_factory.mktemp("kueue"), cluster, manager) as log:
-        flavor = kueue_object("ResourceFlavor", "any", {})
-        created(cluster.ask("admin", "POST", f"{API}/resourceflavors", flavor))
-        for name in ("cluster-open", "cluster-closed"):
-            queue = kueue_object("ClusterQueue", name, cluster_queue())
-            created(cluster.ask("admin", "POST", f"{API}/clusterqueues", queue))
+        add_cluster_queues(cluster)
         yield log
 
 
@@ -85,17 +62,6 @@ def enforced(
         yield
 
 
-def kueue_object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    version = "kueue.x-k8s.io/v1beta2"
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-def cluster_queue() -> dict[str, Any]:
-    resource = {"name": "cpu", "nominalQuota": "100"}
-    group = {"coveredResources": ["cpu"], "flavors": [{"name": "any", "resources": [resource]}]}
-    return {"namespaceSelector": {}, "resourceGroups": [group]}
-
-
 def requesting(name: str, queue: str | None) -> dict[str, Any]:
     """Return a Job that asks for a processor, so that Kueue has something to admit."""
     thing = job(name, {KUEUE: queue} if queue else None)
@@ -110,16 +76,6 @@ def requesting(name: str, queue: str | None) -> dict[str, Any]:
 def is_suspended(cluster: ApiServer, name: str) -> bool:
     suspended: bool = created(cluster.ask("admin", "GET", f"{JOBS}/{name}"))["spec"]["suspend"]
     return suspended
-
-
-def local_queue(name: str, target: str) -> dict[str, Any]:
-    return kueue_object("LocalQueue", name, {"clusterQueue": target})
-
-
-def ensure_local_queues(cluster: ApiServer) -> None:
-    for suffix in ("open", "closed"):
-        queue = local_queue(f"team-{suffix}", f"cluster-{suffix}")
-        assert cluster.ask("admin", "POST", LOCAL, queue).status_code in {201, 409}
 
 
 def workloads_of(cluster: ApiServer, job: str) -> list[dict[str, Any]]:
@@ -205,8 +161,3 @@ def test_warnings(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> None:
         created(cluster.ask("bob", "POST", JOBS, requesting("warned", "team-closed")))
         eventually(lambda: is_suspended(cluster, "warned"), False)
     cluster.ask("bob", "DELETE", f"{JOBS}/warned", {"propagationPolicy": "Background"})
-
-
-def refusals(log: Path) -> int:
-    """Return how often the manager was refused."""
-    return len(re.findall(r"queuegate\.io[^\n]{0,20} denied the request", log.read_text()))
