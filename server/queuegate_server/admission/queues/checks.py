@@ -4,7 +4,6 @@ When an object is created, every name in it is checked. When it changes, only na
 their place are checked, so that old objects stay editable and their finalizers work.
 """
 
-import itertools
 import re
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from typing import Any, Final
@@ -129,8 +128,8 @@ def _names(
 ) -> Generator[None, None, list[QueueName]]:
     """Return the names in an object that replaces the old one, or is it. Raises TooComplex."""
     found = []
-    unknown = unknown_projects(kind, value or {}, settings.schedulers.kai, owners_of(old))
-    for name in itertools.chain(find_names(kind, value or {}, places), unknown):
+    node_pools = unknown_projects(kind, value or {}, settings.schedulers.kai, owners_of(old))
+    for name in find_names(kind, value or {}, places, node_pools):
         if name is not None:
             found.append(name)
         yield

@@ -8,18 +8,75 @@ names its queue beside it. In an update, it is refused only if the node pool or 
 garbage collector removes owners.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.model import UNKNOWN_PROJECT, QueueName
-from queuegate_server.admission.queues.places import PROJECT, SUBMIT
-from queuegate_server.admission.queues.positions import LABELS, Trail, where
+from queuegate_server.admission.queues.places import METADATA_OF_POD_KINDS, PROJECT, SUBMIT
+from queuegate_server.admission.queues.positions import LABELS, Trail, text_of, where
+from queuegate_server.admission.queues.properties import Property
 from queuegate_server.settings.admission import KaiScheduler
 
 _POD: Final[Kind] = ("", "Pod")
 _METADATA: Final = "metadata"
-_SELECTORS: Final = ("selector", "Selector")
+_OWN: Final = Trail(None, _METADATA)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePools:
+    """Finds the node pools in an object where their project is unknown."""
+
+    label: str
+    """The label of a node pool."""
+    queue_label: str
+    in_own: bool
+    """Whether the object's own labels are those of its pods."""
+    below: bool
+    """Whether there may be templates of pods below the object's metadata."""
+    new_owners: str
+    """Distinguishes the new owners, which make the project unknown anew."""
+
+    def in_labels(self, labels: Mapping[str, Any], above: Trail | None) -> Iterator[QueueName]:
+        """Yield a name if labels have a node pool without a queue.
+
+        Args:
+            labels: The labels, which are not those of other objects.
+            above: The position of the map with the labels.
+        """
+        is_searched = self.in_own if above == _OWN else self.below
+        queue = labels.get(self.queue_label)
+        is_named = isinstance(queue, str) and queue != ""
+        if is_searched and text_of(labels.get(self.label)) and not is_named:
+            yield self._unknown(Trail(Trail(above, LABELS), self.label))
+
+    def in_properties(
+        self, properties: Sequence[Property], above: Trail | None
+    ) -> Iterator[QueueName]:
+        """Yield a name for each node pool that a property sets without a queue.
+
+        The queue must be a property of its own, with the same prefix. Versions of Flink differ in
+        how they read a text with several labels.
+
+        Args:
+            properties: The properties that set labels.
+            above: The position of the map with the properties.
+        """
+        named = {
+            each.name.removesuffix(each.key)
+            for each in properties
+            if each.key == self.queue_label and each.name.endswith(each.key) and text_of(each.value)
+        }
+        for each in properties:
+            is_named = each.name.endswith(each.key) and each.name.removesuffix(each.key) in named
+            if each.key == self.label and text_of(each.value) and not is_named:
+                yield self._unknown(Trail(above, each.name))
+
+    def _unknown(self, trail: Trail) -> QueueName:
+        return QueueName(
+            *("kai", UNKNOWN_PROJECT, where(trail), SUBMIT), is_read=False, text=self.new_owners
+        )
 
 
 def unknown_projects(
@@ -27,49 +84,26 @@ def unknown_projects(
     value: Mapping[str, Any],
     kai: KaiScheduler | None,
     known_owners: Collection[str] = (),
-) -> Iterator[QueueName | None]:
-    """Yield a name for each node pool whose project is unknown, and None after other short steps.
+) -> NodePools | None:
+    """Return what finds node pools in an object; None if it would find none.
 
     Args:
         kind: The object's group and kind.
-        value: The object as JSON values. Its depth has been checked.
+        value: The object as JSON values.
         kai: The settings of KAI; None if it is not listed.
         known_owners: The owners of the old object.
     """
     metadata = value.get(_METADATA)
     if kai is None or not kai.project_label or not isinstance(metadata, dict):
-        return
+        return None
     owners = metadata.get("ownerReferences")
-    waiting: list[tuple[Any, Trail | None]]
-    if kind == _POD:
-        if not owners and _has(metadata, PROJECT):
-            return
-        waiting = [(metadata, Trail(None, _METADATA))]
-    elif owners:
-        # The object's own labels are not those of its pods.
-        waiting = [(each, Trail(None, name)) for name, each in value.items() if name != _METADATA]
-    else:
-        return
-    text = ",".join(sorted(owners_of(value).difference(known_owners)))
-    while waiting:
-        node, trail = waiting.pop()
-        yield None
-        if isinstance(node, list):
-            waiting += [(each, Trail(trail, number)) for number, each in enumerate(node)]
-        elif isinstance(node, dict):
-            if _has(node, kai.node_pool_label) and not _has(node, kai.label):
-                position = where(Trail(Trail(trail, LABELS), kai.node_pool_label))
-                yield QueueName("kai", UNKNOWN_PROJECT, position, SUBMIT, is_read=False, text=text)
-            waiting += [
-                (child, Trail(trail, name))
-                for name, child in node.items()
-                if not name.endswith(_SELECTORS) and isinstance(child, dict | list)
-            ]
-
-
-def _has(node: Mapping[str, Any], key: str) -> bool:
-    labels = node.get(LABELS)
-    return isinstance(labels, dict) and bool(labels.get(key))
+    labels = metadata.get(LABELS)
+    has_project = isinstance(labels, dict) and bool(labels.get(PROJECT))
+    if not owners and (kind != _POD or has_project):
+        return None
+    in_own = kind in METADATA_OF_POD_KINDS
+    new_owners = ",".join(sorted(owners_of(value).difference(known_owners)))
+    return NodePools(kai.node_pool_label, kai.label, in_own, kind != _POD, new_owners)
 
 
 def owners_of(value: Mapping[str, Any] | None) -> frozenset[str]:

@@ -113,7 +113,7 @@ _SLURM: Final = "slurmjob.slinky.slurm.net"
 _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _QUEUE: Final = "yunikorn.apache.org/queue"
 _POD_KINDS: Final = frozenset(POD_KINDS)
-_PODS: Final[frozenset[Kind]] = frozenset(
+METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
     {
         ("", "Binding"),
         ("", "Pod"),
@@ -130,12 +130,12 @@ _GROVE: Final = frozenset({"grove.io"})
 KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
     YUNIKORN: (
         # YuniKorn reads only pods.
-        KeyPlace(YUNIKORN, _QUEUE, _BOTH, ignored_in=_POD_KINDS - _PODS),
+        KeyPlace(YUNIKORN, _QUEUE, _BOTH, ignored_in=_POD_KINDS - METADATA_OF_POD_KINDS),
         KeyPlace(
             YUNIKORN,
             "queue",
             _LABELS,
-            _PODS,
+            METADATA_OF_POD_KINDS,
             in_pods=True,
             overridden_by=((LABELS, _QUEUE), (ANNOTATIONS, _QUEUE)),
         ),

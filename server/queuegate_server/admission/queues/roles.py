@@ -24,7 +24,7 @@ _TEMPLATES: Final = ("template", "jobTemplate")
 _CLAIMS: Final = frozenset({"volumeClaimTemplate", "volumeClaimTemplates"})
 _SPARK_GROUPS: Final = frozenset({"spark.apache.org", "sparkoperator.k8s.io"})
 _SPARK_PODS: Final = frozenset({"driver", "executor"})
-_PODS: Final = "headGroupSpec"
+_HEAD_GROUP: Final = "headGroupSpec"
 """A member of a RayCluster that has labels for a pod."""
 _SETS_OF_PODS: Final = frozenset({"cliques", "podSetInfos", "workerGroupSpecs"})
 """Lists in Grove's kinds, an AppWrapper and a RayCluster whose items have labels for pods."""
@@ -104,12 +104,15 @@ def role_of(
         return Role.POD if in_spark else _role_of_metadata(members, above)
     if name == _WORKFLOW_METADATA or (name == _SPEC and kind == _TRAIN_JOB):
         return Role.OWNER
-    if name.endswith(_METADATA_OF_PODS) or (in_spark and name in _SPARK_PODS) or name == _PODS:
+    if (
+        name.endswith(_METADATA_OF_PODS)
+        or (in_spark and name in _SPARK_PODS)
+        or name == _HEAD_GROUP
+    ):
         return Role.POD
-    if name.endswith(_SELECTORS):
-        return Role.OTHERS_LABELS
-    is_of_pods = owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT
-    return Role.POD if is_of_pods else Role.OTHER
+    if owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT:
+        return Role.POD  # before selectors, because users choose the names of some members
+    return Role.OTHERS_LABELS if name.endswith(_SELECTORS) else Role.OTHER
 
 
 def role_of_items(name: str) -> Role:

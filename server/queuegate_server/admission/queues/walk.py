@@ -14,6 +14,7 @@ from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import RESOURCES
 from queuegate_server.admission.queues.model import EXPRESSION, NOT_TEXT, QueueName
+from queuegate_server.admission.queues.node_pools import NodePools
 from queuegate_server.admission.queues.places import KeyPlace, Places
 from queuegate_server.admission.queues.positions import (
     ANNOTATIONS,
@@ -29,6 +30,7 @@ from queuegate_server.admission.queues.positions import (
 )
 from queuegate_server.admission.queues.properties import (
     Found,
+    Property,
     TextCount,
     Unreadable,
     in_arguments,
@@ -81,9 +83,13 @@ class _Seen(NamedTuple):
     labels: dict[str, dict[str, None]]
     """The values of each label, in the order of the search."""
     flink: TextCount
+    node_pools: NodePools | None
+    """Finds node pools whose project is unknown."""
 
 
-def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName | None]:
+def find_names(
+    kind: Kind, value: Mapping[str, Any], places: Places, node_pools: NodePools | None = None
+) -> Iterator[QueueName | None]:
     """Yield the names of queues in an object, those in its own fields first.
 
     Yield None after each short step without a name, so that the caller can pause a long search.
@@ -92,11 +98,12 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
         kind: The object's group and kind.
         value: The object as JSON values.
         places: Where the schedulers read names.
+        node_pools: Finds node pools whose project is unknown; None if there are none.
 
     Raises:
         TooComplex: The object has more than MAX_DEPTH levels or MAX_FOUND names.
     """
-    seen = _Seen([], {}, TextCount())
+    seen = _Seen([], {}, TextCount(), node_pools)
     found = 0
     for names in (_search(kind, value, places, seen), _joined(seen)):
         for name in names:
@@ -249,6 +256,8 @@ def _in_maps(
             yield from _unknown(EXPRESSION, text, Trail(above, key), node, readers)
         if map_name == LABELS and node.role is not Role.OTHER:
             _note_labels(entries, places, seen)
+        if map_name == LABELS and seen.node_pools is not None:
+            yield from seen.node_pools.in_labels(entries, node.trail)
     yield from _in_properties(node, members, places, seen)
 
 
@@ -309,7 +318,7 @@ def _in_found(
     properties: Iterator[Found], above: Trail | None, places: Places, seen: _Seen
 ) -> Iterator[QueueName | None]:
     """Yield the names that properties set, and None for each other step of their search."""
-    labels = {}
+    labels: list[Property] = []
     for each in properties:
         if each is None:
             yield None
@@ -319,11 +328,13 @@ def _in_found(
             yield from _unknown(each.stands_for, each.text, trail, _POD, _all_keys(places))
             continue
         if each.map_name == LABELS:
-            labels[each.key] = each.value
+            labels.append(each)
         for place in places.keys[each.map_name].get(each.key, ()):
             if _counts(place, _POD):
                 yield from _named(each.value, place, trail, seen, is_read=place.is_read)
-    _note_labels(labels, places, seen)
+    _note_labels({each.key: each.value for each in labels}, places, seen)
+    if seen.node_pools is not None:
+        yield from seen.node_pools.in_properties(labels, above)
 
 
 def _all_keys(places: Places) -> Iterator[KeyPlace]:

@@ -613,6 +613,56 @@ def test_node_pools_in_the_templates_of_an_owned_object() -> None:
         assert required(kind, {"metadata": {}, **pool}).obstacles == ()
 
 
+CONF = "spark.kubernetes.driver.label."
+QUEUE_LABEL = "kai.scheduler/queue"
+ON_POD = {"metadata": {"labels": {POOL: "gpu"}}}
+FLINK = "kubernetes.taskmanager.labels"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "where"),
+    [
+        # The metadata of these kinds becomes that of pods.
+        ("tekton.dev/TaskRun", ON_POD, f'metadata.labels["{POOL}"]'),
+        ("grove.io/PodClique", ON_POD, f'metadata.labels["{POOL}"]'),
+        ("apps/Deployment", ON_POD, None),
+        ("x/Y", {"spec": {"sparkConf": {CONF + POOL: "gpu"}}}, f'spec.sparkConf["{CONF}{POOL}"]'),
+        ("x/Y", {"spec": {"sparkConf": {CONF + POOL: "gpu", CONF + QUEUE_LABEL: "dev"}}}, None),
+        (
+            "x/Y",
+            {
+                "spec": {
+                    "sparkConf": {
+                        CONF + POOL: "gpu",
+                        f"spark.kubernetes.executor.label.{QUEUE_LABEL}": "dev",
+                    }
+                }
+            },
+            f'spec.sparkConf["{CONF}{POOL}"]',
+        ),
+        (
+            "x/Y",
+            {"flinkConfiguration": {FLINK: f"{POOL}:gpu,{QUEUE_LABEL}:dev"}},
+            f'flinkConfiguration["{FLINK}"]',
+        ),
+        # Metadata below selectors counts, but not the labels of other objects.
+        ("x/Y", {"podselector": ON_POD}, f'podselector.metadata.labels["{POOL}"]'),
+        ("x/Y", {"podselector": {"labels": {POOL: "gpu"}}}, None),
+    ],
+)
+def test_node_pools_in_owned_objects(kind: str, value: dict[str, Any], where: str | None) -> None:
+    owned = {**value, "metadata": {**value.get("metadata", {}), **OWNED}}
+    found = required(kind, owned).obstacles
+    assert [each.where for each in found if "node pool" in each.message] == [where] * bool(where)
+    assert required(kind, value).obstacles == ()
+
+
+def test_the_number_of_node_pools_is_bounded() -> None:
+    owned = {"metadata": OWNED, "spec": [ON_POD] * (MAX_FOUND + 1)}
+    found = required("apps/Deployment", owned).obstacles
+    assert [each.where for each in found] == ["the object"]
+
+
 @pytest.mark.parametrize("scheduler", ["yunikorn", "default-scheduler", None])
 @pytest.mark.parametrize("is_processed", [True, False])
 @pytest.mark.parametrize("key", ["queue", YUNIKORN])

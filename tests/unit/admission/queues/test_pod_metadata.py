@@ -163,6 +163,14 @@ def test_nested_metadata_is_that_of_pods_unless_it_certainly_is_not(
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
     [
+        # Users choose the names of components.
+        (
+            ("nvidia.com", "DynamoGraphDeployment"),
+            {"spec": {"services": {"podselector": BARE}}},
+            POD,
+        ),
+        (("run.ai", "TrainingWorkload"), {"spec": {"Selector": BARE}}, POD),
+        (("nvidia.com", "DynamoGraphDeployment"), {"spec": {"services": {"a": BARE}}}, POD),
         (("", "List"), {"items": [{**POD_OBJECT, "metadata": BARE}]}, POD),
         (("", "List"), {"items": [{**JOB_OBJECT, "metadata": BARE}]}, OWNER),
         (("", "List"), {"items": [{**SERVICE, "metadata": BARE}]}, POD),
