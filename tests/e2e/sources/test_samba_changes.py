@@ -124,14 +124,24 @@ async def test_deleted_groups_and_users(controller: Samba, domain_resolver: Buil
 async def test_the_primary_group_of_a_user(controller: Samba, domain_resolver: BuildLdap) -> None:
     controller.modify(user("prim") + group("primary", user_dn("prim")))
     sink = Sink()
-    given = FOLLOW | {"primary_group": "active_directory", "group_base": SUFFIX}
+    # The domain controller changes members of both groups as well, which are not below this base.
+    given = FOLLOW | {"primary_group": "active_directory", "group_base": f"CN=Builtin,{SUFFIX}"}
     async with following(await domain_resolver(**given, changes_of_users=True), sink):
         rid = controller.rid(group_dn("primary"))
         controller.modify(
             change(user_dn("prim"), "replace: primaryGroupID", f"primaryGroupID: {rid}")
         )
-        while "prim" not in sink.names() and ALL not in sink.reports:
-            await sink.change()
+        await sink.until("prim")
+
+
+async def test_attributes_of_posix_accounts(controller: Samba, domain_resolver: BuildLdap) -> None:
+    controller.modify(user("posix"))
+    given = FOLLOW | {"primary_group": "gid_number", "changes_of_users": True}
+    async with following(await domain_resolver(**given), sink := Sink()):
+        for attribute in ("gidNumber", "shadowExpire"):
+            lines = (f"replace: {attribute}", f"{attribute}: 7")
+            controller.modify(change(user_dn("posix"), *lines))
+            await sink.until("posix")
 
 
 @pytest.mark.parametrize("more", [{"user_match": "casefold"}, {"nested": "in_chain"}])
@@ -172,4 +182,5 @@ async def test_an_account_without_the_right(domain_resolver: BuildLdap) -> None:
 async def test_a_global_catalog(controller: Samba, domain_resolver: BuildLdap) -> None:
     resolver = await domain_resolver(**FOLLOW, urls=[f"{controller.url}:3269"])
     async with following(resolver, sink := Sink()):
-        assert sink.count
+        controller.modify(user("global") + group("catalog", user_dn("global")))
+        await sink.until("global")

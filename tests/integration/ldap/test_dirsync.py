@@ -148,6 +148,24 @@ async def test_users(domain: ChangingDomain, resolver: Build) -> None:
         await sink.until_all()
 
 
+@pytest.mark.parametrize(
+    ("settings", "attribute"),
+    [
+        ({"primary_group": "gid_number"}, "gidNumber"),
+        ({"primary_group": "active_directory"}, "primaryGroupID"),
+        ({}, "accountExpires"),
+        ({}, "shadowExpire"),
+    ],
+)
+async def test_what_lookups_read_of_users_is_followed(
+    domain: ChangingDomain, resolver: Build, settings: dict[str, str], attribute: str
+) -> None:
+    sink = Sink()
+    async with following(await resolver(changes_of_users=True, **settings), sink):
+        domain.change(user_dn("bob"), kind=USER, **{attribute: [b"7"]})
+        await sink.until("bob")
+
+
 async def test_a_follower_continues_where_another_one_ended(
     domain: ChangingDomain, resolver: Build
 ) -> None:

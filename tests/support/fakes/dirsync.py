@@ -74,7 +74,9 @@ class ChangingDomain:
         for entry, values in self.log[start : start + PAGE]:
             if values["kind"] == [kind]:
                 sent = {name: each for name, each in values.items() if _base(name) in _all(search)}
-                found.append((entry, {**sent, "objectGUID": [b"\0" * 16], "instanceType": [b"4"]}))
+                if sent:  # a change of other attributes is not shown
+                    more = {"objectGUID": [b"\0" * 16], "instanceType": [b"4"]}
+                    found.append((entry, sent | more))
         end = min(start + PAGE, len(self.log))
         value = _Value()
         value["flags"] = int(end < len(self.log))

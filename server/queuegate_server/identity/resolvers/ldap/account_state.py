@@ -92,6 +92,11 @@ _RULES: Final[Mapping[str, tuple[_IsRefused, str]]] = {
     "shadowExpire": (_has_expired_on_day, "has expired"),
 }
 ACCOUNT_ATTRIBUTES: Final = tuple(_RULES)
+NOT_IN_ACTIVE_DIRECTORY: Final = frozenset(
+    {"nsAccountLock", "krbPrincipalExpiration", "pwdAccountLockedTime", "pwdEndTime"}
+)
+"""Attributes that the schema of Active Directory lacks (MS-ADA1 to MS-ADA3). A domain controller of
+Samba rejects a search with DirSync for them."""
 
 
 def account_attributes(options: LdapOptions) -> tuple[str, ...]:

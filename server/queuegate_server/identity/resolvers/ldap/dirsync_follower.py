@@ -13,7 +13,7 @@ from typing import Any, Final
 from ldap.controls import RequestControl, ResponseControl
 
 from queuegate_server.identity.resolver import ChangeSink
-from queuegate_server.identity.resolvers.ldap.account_state import ACTIVE_DIRECTORY_ATTRIBUTES
+from queuegate_server.identity.resolvers.ldap.account_state import NOT_IN_ACTIVE_DIRECTORY
 from queuegate_server.identity.resolvers.ldap.ber import (
     INTEGER,
     OCTETS,
@@ -37,6 +37,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     UnusableData,
 )
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
@@ -58,7 +59,6 @@ _NEW: Final = "objectClass"
 _RENAMED: Final = "name"
 """An attribute that changes when an entry is renamed or moved."""
 _DELETED: Final = "isDeleted"
-_PRIMARY_GROUP: Final = "primaryGroupID"
 _ADVICE: Final = (
     "grant the bind account the right Replicating Directory Changes, and use a domain controller "
     "rather than a global catalog; or set changes: none"
@@ -195,8 +195,8 @@ class UserChanges:
         self.filter: Final = f"(|{users.filter.for_anyone()}(&({_DELETED}=TRUE)(objectClass=user)))"
         self.attributes: Final = (
             *self._names,
-            *ACTIVE_DIRECTORY_ATTRIBUTES,
-            *(_PRIMARY_GROUP, _NEW, _RENAMED, _DELETED),
+            *(each for each in user_attributes(options) if each not in NOT_IN_ACTIVE_DIRECTORY),
+            *(_NEW, _RENAMED, _DELETED),
         )
         self._below = SearchBase(base, options.user_scope)
 
