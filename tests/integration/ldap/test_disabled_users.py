@@ -12,6 +12,7 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import Sink, following
 from tests.support.fakes.directory import FakeDirectory
+from tests.support.resolvers import lookup_failure
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.ldap_entries import change, dn
 from tests.support.servers.slapd import Slapd, running_slapd
@@ -86,6 +87,21 @@ async def test_a_chain_asks_no_other_source(
     groups = ("data",) if mode == "first" else ("data", "wheel")
     assert await chain.resolve("alice") == KnownUser(groups)
     assert await chain.resolve("local") == KnownUser(("wheel",))
+
+
+async def test_an_invalid_value_leaves_one_user_out(
+    source: Slapd, resolver: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened = await resolver(source, disabled_users="refuse")
+    source.add(entries.person("odd"))
+    source.modify(change(dn("odd"), "add: objectClass", "objectClass: shadowAccount"))
+    too_long = "1" * 65  # an integer for slapd
+    source.modify(change(dn("odd"), "add: shadowExpire", f"shadowExpire: {too_long}"))
+    assert "invalid shadowExpire" in await lookup_failure(opened, "odd")
+    users = {*await opened.all_users(100)}
+    assert ("odd" in users, "alice" in users) == (False, True)
+    assert "lacks 1, whose lookups fail; the first is " + dn("odd") in caplog.text
+    assert "invalid shadowExpire" in caplog.text
 
 
 async def test_changes_are_followed(source: Slapd, resolver: Build) -> None:

@@ -146,7 +146,7 @@ class UserLookup:
             await self._unique.check(groups, search.keys_of)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
-        """Return the names of all users who are not refused.
+        """Return the names of all users who are not refused, and whose account can be judged.
 
         Raises LdapFault if there are more than `limit`.
         """
@@ -154,6 +154,7 @@ class UserLookup:
         attributes = (*users.filter.attributes, *account_attributes(self.options))
         now = self.clock()
         names: dict[str, None] = {}
+        unusable: list[str] = []
         with SearchSession(
             connection, lambda: Allowance(limit, _NARROW, is_for_listing=True)
         ) as session:
@@ -166,10 +167,21 @@ class UserLookup:
                 advice=_NARROW,
             )
             async for entry in session.in_steps(entries):
-                if users.base.contains_entry(entry.dn) and not why_refused(
-                    entry, self.options, now
-                ):
+                if not users.base.contains_entry(entry.dn):
+                    continue
+                try:
+                    refusal = why_refused(entry, self.options, now)
+                except UnusableData as fault:
+                    unusable.append(f"{entry.dn:.200}: {fault.text}")
+                    continue
+                if refusal is None:
                     names.update(dict.fromkeys(self._names_of(entry)))
+        if unusable:
+            _LOG.warning(
+                "the list of all users lacks %d, whose lookups fail; the first is %s",
+                len(unusable),
+                unusable[0],
+            )
         return [*names]
 
     def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
