@@ -165,7 +165,7 @@ async def _check(
             outcome = await guarded.resolve(user)
             notes: Collection[str] = ()
             if isinstance(outcome, KnownUser) and isinstance(resolver, RestResolver):
-                notes = await resolver.notes()
+                notes = await resolver.notes(user)
             show_outcome(outcome, notes, is_for_yunikorn=is_for_yunikorn)
             found = None if isinstance(outcome, LookupFailure) else isinstance(outcome, KnownUser)
         return found if changes is None or await _can_follow(changes) else None

@@ -154,10 +154,11 @@ class Log:
         self.events = [event(number, -number) for number in range(count)]
         self.pages = 0
         self.now = 0.0
+        self.server_time = 1_000.0
 
-    async def fetch(self, first: int, size: int) -> list[dict[str, Any]]:
+    async def fetch(self, first: int, size: int) -> tuple[list[dict[str, Any]], float]:
         self.pages += 1
-        return self.events[first:][:size]
+        return self.events[first:][:size], self.server_time
 
     def query(self) -> AdminEvents:
         async def recorded() -> None:
@@ -199,6 +200,29 @@ async def test_an_event_below_many_newer_ones(caplog: pytest.LogCaptureFixture) 
     log.now += READ_ALL_SECONDS
     assert await query.changed() == AffectedUsers(("-1",))
     assert not caplog.records
+
+
+@pytest.mark.parametrize("past", [0, 50])
+async def test_an_event_below_all_that_are_read(
+    caplog: pytest.LogCaptureFixture, past: int
+) -> None:
+    """The clock was set back by more than the time of all events that are read."""
+    log = Log(past)
+    future = MAX_PAGES * PAGE - past
+    log.events[:0] = [event(past + number, 5_000_000 - number) for number in range(future)]
+    query = log.query()
+    await query.begin()
+    log.events.insert(future, event(-1, 1_000_000))
+    assert await query.changed() == AffectedUsers()
+    log.now += READ_ALL_SECONDS
+    expected = AffectedUsers(("-1",)) if past else EVERYBODY
+    assert await query.changed() == expected
+    warnings = ["the newest 1000 are of the future" in each for each in caplog.messages]
+    assert warnings == ([] if past else [True])
+    assert await query.changed() == AffectedUsers()
+    log.server_time = 5_010.0
+    log.now += READ_ALL_SECONDS
+    assert await query.changed() == AffectedUsers()
 
 
 async def test_many_events_below_one_in_the_future() -> None:

@@ -12,6 +12,7 @@ from queuegate_server.cli.source_check import source_check
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.realm import Realm
+from tests.integration.rest.conftest import Build
 from tests.support.fakes.keycloak import SECRET, TOKEN, FakeRealm
 from tests.support.fakes.rest_api import Reply, RestApi
 
@@ -108,7 +109,7 @@ def test_a_user_by_attribute(config: Path, realm: FakeRealm) -> None:
         ({"fullSyncPeriod": "-1"}, ("without a bound",)),
         ({"cachePolicy": "NO_CACHE"}, ("does not cache its users (cache policy NO_CACHE)",)),
         ({"cachePolicy": "EVICT_DAILY"}, ("for up to a day",)),
-        ({"cachePolicy": "EVICT_WEEKLY"}, ("for up to a week",)),
+        ({"cachePolicy": "EVICT_WEEKLY"}, ("for up to a week", "mode of the group mapper is READ")),
         (None, ("not shown: federation: HTTP 403", "check that its cache policy", "view-realm")),
     ],
     ids=str,
@@ -124,6 +125,22 @@ def test_a_user_of_a_federation(
     for note in (*notes, "  note: the user comes from"):
         assert note in output
     assert "federation" not in run(config, "corp", "carol")[1]
+
+
+async def test_notes_are_about_the_given_user(resolver: Build, realm: FakeRealm) -> None:
+    """Whoever was looked up before or meanwhile."""
+    realm.users["alice"].federation = "ldap-1"
+    asked = await resolver()
+    for other in ("carol", "nobody", "..", "x" * 257):
+        await asked.resolve("alice")
+        assert len(await asked.notes("alice")) == 1
+        assert await asked.notes(other) == ()
+        await asked.resolve(other)
+        assert await asked.notes(other) == ()
+    await asked.resolve("alice")
+    del realm.users["alice"]
+    await asked.resolve("alice")
+    assert await asked.notes("alice") == ()
 
 
 def test_an_unknown_user(config: Path) -> None:

@@ -58,8 +58,8 @@ class Provider(ABC):
     async def follow(self, sink: ChangeSink) -> None:
         """Follow the provider's changes until cancelled. Raises CannotFollow."""
 
-    async def notes(self) -> Collection[str]:
-        """Return what an administrator should know about the user who was looked up last."""
+    async def notes(self, name: str) -> Collection[str]:  # noqa: ARG002 - for those that have notes
+        """Return what an administrator should know about a user who has just been looked up."""
         return ()
 
     async def users(self, limit: int) -> Collection[str]:
@@ -147,11 +147,14 @@ class RestResolver(ABC, Generic[O]):
                 source_works=isinstance(fault, UnusableData | BadRequest),
             )
 
-    async def notes(self) -> Collection[str]:
-        """Return what an administrator should know about the user who was looked up last, for
+    async def notes(self, user: str) -> Collection[str]:
+        """Return what an administrator should know about a user who has just been looked up, for
         `source-check`.
         """
-        return () if self._provider is None else await self._provider.notes()
+        name = requested_name(user, self.options)
+        if self._provider is None or isinstance(name, NoSuchUser):
+            return ()
+        return await self._provider.notes(name)
 
     async def members(self, listing: MemberListing) -> None:
         """List group members. May raise ListingLimit."""

@@ -36,13 +36,15 @@ TYPES: Final = (
     "USER_FEDERATION_MAPPER",
 )
 """The types of resources whose changes can change the groups of users."""
+_SKEW_SECONDS: Final = 5.0
+"""By how much the clock of a node may be slow without a full read missing its events."""
 _VERSION: Final = b"2"
 """The first byte of a position."""
 _DIGEST_BYTES: Final = 8
 
-FetchEvents = Callable[[int, int], Awaitable[list[dict[str, Any]]]]
-"""Returns events, the newest one first. Takes the number of events to skip, and how many to return.
-Raises RequestFault."""
+FetchEvents = Callable[[int, int], Awaitable[tuple[list[dict[str, Any]], float]]]
+"""Returns events, the newest one first, and Keycloak's time, in Unix seconds. Takes the number of
+events to skip, and how many to return. Raises RequestFault."""
 
 
 class AdminEvent(NamedTuple):
@@ -60,6 +62,17 @@ class AdminEvent(NamedTuple):
     def digest(self) -> bytes:
         """A hash of the event, by which it is remembered."""
         return hashlib.blake2b(json.dumps(self).encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+class _Reading(NamedTuple):
+    """What was read."""
+
+    events: dict[bytes, AdminEvent]
+    """By their digests, the newest one first."""
+    is_end: bool = False
+    """Whether there are no others."""
+    hides_new: bool = False
+    """Whether new events may be below all that can be read, because these are in the future."""
 
 
 class AdminEvents:
@@ -93,7 +106,7 @@ class AdminEvents:
     async def begin(self) -> None:
         """Begin at the newest events. Raises RequestFault."""
         await self._require_events()
-        self._seen = dict.fromkeys((await self._read())[0])
+        self._seen = dict.fromkeys((await self._read()).events)
 
     def resume(self, position: bytes) -> None:
         """Continue after the events that were read."""
@@ -103,7 +116,7 @@ class AdminEvents:
     async def changed(self) -> AffectedUsers:
         """Return users whose groups may have changed since the last call. Raises RequestFault."""
         before = self._seen
-        read, is_end = await self._read()
+        read, is_end, hides_new = await self._read()
         await self._require_events()  # otherwise, these are not all changes
         known = before or {}
         is_all = before is None
@@ -114,14 +127,21 @@ class AdminEvents:
                 "before: the groups of all users are looked up again",
                 len(read),
             )
+        elif hides_new:
+            is_all = True
+            _LOG.warning(
+                "admin events of Keycloak may be missing, because the newest %d are of the future: "
+                "the groups of all users are looked up again; check the clocks of Keycloak's nodes",
+                len(read),
+            )
         if is_all:
             self._seen = dict.fromkeys(read)
             return AffectedUsers(is_all=True)
         self._seen = dict.fromkeys(islice({**read, **known}, MAX_PAGES * PAGE))
         return affected_by(event for digest, event in read.items() if digest not in known)
 
-    async def _read(self) -> tuple[dict[bytes, AdminEvent], bool]:
-        """Return events by their digests, the newest one first, and whether there are no others.
+    async def _read(self) -> _Reading:
+        """Return events.
 
         Reads pages until one ends with an event that was read before, and now and then all pages.
         An event at the top proves nothing: its time may be in the future.
@@ -131,15 +151,17 @@ class AdminEvents:
         if reads_all:
             self._read_all_at = now + READ_ALL_SECONDS
         read: dict[bytes, AdminEvent] = {}
+        server_time = 0.0
         for page in range(MAX_PAGES):
-            items = await self._fetch(page * PAGE, PAGE)
+            items, server_time = await self._fetch(page * PAGE, PAGE)
             events = {event.digest: event for event in map(parse_event, items)}
             read.update(events)
             if len(items) < PAGE:
-                return read, True
+                return _Reading(read, is_end=True)
             if not reads_all and list(events)[-1] in known:
-                break
-        return read, False
+                return _Reading(read)
+        oldest = min(event.time for event in read.values())
+        return _Reading(read, hides_new=oldest > (server_time - _SKEW_SECONDS) * 1000)
 
 
 def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _LIFESPAN: Final = "MAX_LIFESPAN"
+_MODES: Final = "READ_ONLY or LDAP_ONLY"
+"""The modes of a group mapper with which groups stay in the directory. With IMPORT, Keycloak copies
+them, and keeps the copy."""
 _BOUNDED: Final[Mapping[str, str]] = {
     "NO_CACHE": "does not cache its users",
     "EVICT_DAILY": "caches its users for up to a day",
@@ -36,8 +39,9 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
     if component is None:
         return (
             "the user comes from a user federation: check that its cache policy is NO_CACHE or "
-            f"{_LIFESPAN}, because with DEFAULT Keycloak answers with old groups without a bound "
-            "(with the role view-realm of realm-management, source-check reads the policy)"
+            f"{_LIFESPAN}, and the mode of its group mapper {_MODES}, because otherwise Keycloak "
+            "answers with old groups without a bound (with the role view-realm of "
+            "realm-management, source-check reads the policy)"
         )
     name = str(component.get("name"))[:200]
     policy = _setting(component, "cachePolicy") or "DEFAULT"
@@ -56,7 +60,8 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
         )
     return (
         f"the user comes from the user federation {name!r}: Keycloak {does} (cache policy "
-        f"{policy}), and queuegate then keeps their groups for positive_ttl"
+        f"{policy}), and queuegate then keeps their groups for positive_ttl, provided that the "
+        f"mode of the group mapper is {_MODES}"
     )
 
 

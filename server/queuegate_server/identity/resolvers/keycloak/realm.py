@@ -27,7 +27,7 @@ from queuegate_server.identity.resolvers.keycloak.paths import (
     names_itself,
 )
 from queuegate_server.identity.resolvers.keycloak.user_names import UNSEARCHABLE, UserNames
-from queuegate_server.identity.rest.answers import text_field
+from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
 from queuegate_server.identity.rest.following import follow
@@ -78,11 +78,12 @@ class Realm(Provider):
         self._shows_users_until = -math.inf
         self._protects_names_until = -math.inf
         self._names = UserNames(options)
-        self._federation: str | None = None
-        """The ID of the federation of the user who was looked up last, for `notes`."""
+        self._federation: tuple[str, str | None] = "", None
+        """The name of the user who was looked up last, and the federation's ID, for `notes`."""
 
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
+        self._federation = name, None
         if not self._names.is_searchable(name):
             return UNSEARCHABLE
         await self._require_protection()
@@ -95,7 +96,7 @@ class Realm(Provider):
             return DISABLED
         if self._options.user_name == "email" and user.get("emailVerified") is not True:
             return UNVERIFIED
-        self._federation = federation_of(user)
+        self._federation = name, federation_of(user)
         key = text_field(user, "id", "user")
         self.former_names.note(key, name)
         try:
@@ -103,11 +104,12 @@ class Realm(Provider):
         except NotFound:
             return ABSENT  # deleted since the first request
 
-    async def notes(self) -> Collection[str]:
-        """Return what an administrator should know about the user who was looked up last."""
-        if self._federation is None:
+    async def notes(self, name: str) -> Collection[str]:
+        """Return what an administrator should know about a user who has just been looked up."""
+        user, federation = self._federation
+        if user != name or federation is None:
             return ()
-        url = URL(f"{self._api}/components/{segment(self._federation)}", encoded=True)
+        url = URL(f"{self._api}/components/{segment(federation)}", encoded=True)
         try:
             body, _ = await self._client.get("federation", url, self.credentials, is_optional=True)
         except RequestFault:
@@ -169,12 +171,12 @@ class Realm(Provider):
                 "turn on Realm settings, Events, Admin events settings, Save events",
             )
 
-    async def _events(self, first: int, size: int) -> list[dict[str, Any]]:
+    async def _events(self, first: int, size: int) -> tuple[list[dict[str, Any]], float]:
         url = address(f"{self._api}/admin-events", {"first": str(first), "max": str(size)})
         types = "".join(f"&resourceTypes={kind}" for kind in TYPES)
         url = URL(f"{url}{types}", encoded=True)
-        body = await self._get("events", url, "view-events")
-        return items_of(body, "events")
+        body, headers = await self._answer("events", url, "view-events")
+        return items_of(body, "events"), server_time(headers)
 
     async def _names_of(self, key: str) -> Collection[str]:
         """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
@@ -285,12 +287,16 @@ class Realm(Provider):
 
     async def _get(self, what: str, url: URL, role: str) -> Any:
         """Return the JSON at an address that only clients with a role of realm-management get."""
+        body, _ = await self._answer(what, url, role)
+        return body
+
+    async def _answer(self, what: str, url: URL, role: str) -> tuple[Any, Mapping[str, str]]:
+        """Return the same, and the answer's headers."""
         right = (
             f"the role {role} of realm-management, and leave Full scope allowed on in the client's "
             "scopes, or add the role there"
         )
-        body, _ = await self._client.get(what, url, self.credentials, right=right)
-        return body
+        return await self._client.get(what, url, self.credentials, right=right)
 
     def _pages(
         self,
