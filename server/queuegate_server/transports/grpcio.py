@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -30,21 +31,44 @@ their own queues, because gRPC drops calls from overlong queues, for example whe
 streams are opened."""
 
 
-def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
-    """Return a function that parses a handler's requests and aborts malformed calls."""
-    deserialize = handler.request_deserializer
+def bytes_handler(handler: Any) -> Any:
+    """Return a handler that takes and returns bytes.
 
-    async def unchanged(request: bytes, _context: Context) -> bytes:
-        return request
+    A library's handler takes messages. Its calls are aborted with INVALID_ARGUMENT if a request
+    cannot be parsed, or is too long to be parsed before authorization.
+    """
+    deserialize, serialize = handler.request_deserializer, handler.response_serializer
+    if deserialize is None:
+        return handler
+    parse = partial(_parse_or_abort, deserialize)
 
-    async def parsed(request: bytes, context: Context) -> Any:
-        if len(request) <= _MAX_MESSAGE:
-            with contextlib.suppress(DecodeError):
-                return deserialize(request)
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _MALFORMED)
-        return None
+    async def unary(request: bytes, context: Context) -> Any:
+        return serialize(await handler.unary_unary(await parse(request, context), context))
 
-    return unchanged if deserialize is None else parsed
+    async def unary_stream(request: bytes, context: Context) -> Responses:
+        async for response in handler.unary_stream(await parse(request, context), context):
+            yield serialize(response)
+
+    async def stream_stream(requests: AsyncIterator[bytes], context: Context) -> Responses:
+        messages = _parse_all(parse, requests, context)
+        async for response in handler.stream_stream(messages, context):
+            yield serialize(response)
+
+    if handler.request_streaming:
+        return grpc.stream_stream_rpc_method_handler(stream_stream)
+    if handler.response_streaming:
+        return grpc.unary_stream_rpc_method_handler(unary_stream)
+    return grpc.unary_unary_rpc_method_handler(unary)
+
+
+async def _parse_or_abort(
+    deserialize: Callable[[bytes], Any], request: bytes, context: Context
+) -> Any:
+    if len(request) <= _MAX_MESSAGE:
+        with contextlib.suppress(DecodeError):
+            return deserialize(request)
+    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _MALFORMED)
+    return None
 
 
 async def _parse_all(
@@ -144,29 +168,20 @@ class GrpcioServer:
         Unary methods are registered as request-streaming, so that their handlers are called before
         the request arrives. Clients do not notice the difference.
         """
-        stalls = self._stalls
-        parse, serialize = _parser(handler), handler.response_serializer or bytes
+        stalls, handler = self._stalls, bytes_handler(handler)
         if handler.response_streaming:
 
             async def stream(requests: AsyncIterator[bytes], context: Context) -> Responses:
                 if handler.request_streaming:
-                    responses = handler.stream_stream(_parse_all(parse, requests, context), context)
+                    responses = handler.stream_stream(requests, context)
                 else:
-                    request = await parse(await stalls.receive(context), context)
-                    responses = handler.unary_stream(request, context)
+                    responses = handler.unary_stream(await stalls.receive(context), context)
                 async for response in responses:
-                    with stalls.sending(context, data := serialize(response)):
-                        yield data
+                    with stalls.sending(context, response):
+                        yield response
 
             return grpc.stream_stream_rpc_method_handler(stream)
         serve = handler.unary_unary
-        if handler.request_deserializer is not None:
-
-            async def unary_of_message(_requests: object, context: Context) -> bytes:
-                request = await parse(await stalls.receive(context), context)
-                return stalls.send(context, serialize(await serve(request, context)))
-
-            return grpc.stream_unary_rpc_method_handler(unary_of_message)
 
         async def unary(_requests: object, context: Context) -> bytes:
             return stalls.send(context, await serve(await stalls.receive(context), context))

@@ -24,6 +24,12 @@ pytestmark = pytest.mark.both_transports
 SECONDS = 5.0
 """Of the processor: far more than any of these needs, far less than they once took."""
 COSTLY = REFUSED | LEGAL
+LIBRARIES = (
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+)
 FLOODS = ("check: fields on two levels", "check: too many groups", "CheckApplicationAccess")
 
 
@@ -62,6 +68,20 @@ def test_costly_stream(server: RunningServer, message: bytes) -> None:
             list(call(iter([message]), timeout=60))
         assert server.processor_seconds() - before < SECONDS
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("message", [b"\x7a\x00" * 5_000, b"\xff"], ids=["long", "malformed"])
+@pytest.mark.parametrize("method", LIBRARIES)
+def test_requests_to_services_of_libraries_are_bounded(
+    server: RunningServer, method: str, message: bytes
+) -> None:
+    """They are parsed before the caller's role is known, if they need one at all."""
+    with grpc.insecure_channel(server.address) as channel:
+        call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call(iter([message]), timeout=60))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details() == "the request has more than 4096 bytes, or is malformed"
 
 
 @pytest.mark.parametrize("name", FLOODS)

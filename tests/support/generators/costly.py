@@ -183,6 +183,9 @@ REFUSED: Final = {
         f"batch: {name}": Costly(f"{ACCESS}BatchCheckQueueAccess", *each)
         for name, each in BATCHES.items()
     },
+    "health of empty fields": Costly(
+        "/grpc.health.v1.Health/Check", b"\x7a\x00" * (MOST // 2), INVALID
+    ),
     "explain": Costly(f"{ACCESS}ExplainQueueAccess", NESTED + b"\x0f", INVALID),
     "columns of empty users": Costly(
         f"{ACCESS}CheckQueueAccessColumns", b"\x1a\x00" * (MOST // 2), INVALID

@@ -22,7 +22,7 @@ from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from queuegate_server.settings.limits import Limits
 from queuegate_server.throttling import ByteBudget, CoDel
-from queuegate_server.transports.grpcio import aio_server, max_calls, milliseconds
+from queuegate_server.transports.grpcio import aio_server, bytes_handler, max_calls, milliseconds
 from queuegate_server.transports.native import STREAMS_FOLDER, STREAMS_SOCKET
 from queuegate_server.transports.native.unread import SHORT_RESPONSES, UnreadBytes
 from queuegate_server.transports.stalls import SWEEP_SECONDS, Refusal, disconnect
@@ -122,14 +122,16 @@ class NativeServer:
         self._is_stopping = False
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        """Pass the handlers to the stream server. Only that server uses generic handlers."""
-        self._stream_server.add_generic_rpc_handlers(handlers)
+        """Do nothing; `add_registered_method_handlers` receives the same handlers."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        """Serve the unary methods of a service."""
-        for name, handler in handlers.items():
-            if not (handler.request_streaming or handler.response_streaming):
-                self._handlers[f"/{service}/{name}"] = _bytes_handler(handler)
+        """Serve the unary methods of a service; the stream server serves its other methods."""
+        served = {name: bytes_handler(handler) for name, handler in handlers.items()}
+        generic = grpc.method_handlers_generic_handler(service, served)
+        self._stream_server.add_generic_rpc_handlers((generic,))
+        for name, handler in served.items():
+            if not handler.response_streaming:
+                self._handlers[f"/{service}/{name}"] = handler.unary_unary
 
     def add_insecure_port(self, address: str) -> int:
         """Bind the port and return it. Raises RuntimeError if it is taken."""
@@ -287,21 +289,3 @@ class NativeServer:
 
 def _fail(front: NativeGrpcFront, number: int, code: grpc.StatusCode, message: str) -> None:
     front.fail(number, code.value[0], message)
-
-
-def _bytes_handler(handler: Any) -> Handler:
-    """Wrap a unary method's handler to take and return bytes."""
-    serve: Handler = handler.unary_unary
-    parse, serialize = handler.request_deserializer, handler.response_serializer
-    if parse is None and serialize is None:
-        return serve
-
-    async def converted(data: bytes, context: NativeContext) -> bytes:
-        try:
-            request = parse(data)
-        except Exception:  # parsers may raise anything
-            await context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
-        response: bytes = serialize(await serve(request, context))
-        return response
-
-    return converted
