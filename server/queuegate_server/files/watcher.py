@@ -274,11 +274,14 @@ class WatchedValue(Generic[T, V]):
         self._parse = parse
         self._watcher = FileWatcher(source, seconds)
         self._one_at_a_time = asyncio.Lock()
+        self._last: str
+        """The checksum or the error from the last read."""
         try:
             self.value, self._last = self._watcher.read_first(parse)
         except OSError as error:
             raise self._bad_file(error) from None
-        """The checksum or the error from the last read."""
+        self.has_fault = False
+        """Whether the last read failed or found unusable contents."""
         self.reloads = 1
         """The number of successful loads, including the first one."""
         self.failures = 0
@@ -302,6 +305,7 @@ class WatchedValue(Generic[T, V]):
                 parse = partial(self._parse, content.data)
                 self.value = await self._watcher.run_in_thread(parse)
             except Exception as error:
+                self.has_fault = True
                 if isinstance(error, OSError):
                     error = self._bad_file(error)
                     self._last = str(error)
@@ -310,6 +314,7 @@ class WatchedValue(Generic[T, V]):
                     fields["error"] = str(error) or type(error).__name__
                     _LOG.error("cannot use the changed file", extra=fields)
                 return
+            self.has_fault = False
             self.reloads += 1
             _LOG.info("reloaded a changed file", extra=fields)
 

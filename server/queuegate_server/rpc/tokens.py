@@ -81,8 +81,10 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
 
     def end_grace(self) -> None:
         """Refuse tokens without a line from now on: an administrator says that the file is
-        complete.
+        complete. Does nothing while the file has a fault, because it may be half-written.
         """
+        if self.has_fault:
+            return
         self._accepted = tuple(each for each in self._accepted if each.until == math.inf)
         self._loads += 1
 
@@ -105,14 +107,6 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
         if faults:
             raise BadFile(faults[0])
         return hashes
-
-
-def parse(content: bytes, path: Path) -> Hashes:
-    """Parse `owner:sha256` lines; an owner may have several tokens. Raises BadFile."""
-    hashes, faults = _parse(content, path)
-    if faults:
-        raise BadFile(faults[0])
-    return hashes
 
 
 def _parse(content: bytes, path: Path) -> tuple[Hashes, list[str]]:

@@ -15,7 +15,7 @@ from queuegate._channel import TOKEN_CHECK_SECONDS, BearerToken
 from queuegate.cli import main
 from queuegate_server.cli.main import command_group
 from queuegate_server.files.watcher import BadFile
-from queuegate_server.rpc.tokens import GRACE_SECONDS, MAX_TOKENS, TokenFile, parse
+from queuegate_server.rpc.tokens import GRACE_SECONDS, MAX_TOKENS, TokenFile
 from tests.integration.security.authorities import (
     Authority,
     channel,
@@ -211,9 +211,10 @@ def test_names_that_no_token_can_have(name: str) -> None:
         ("".join(line("a", str(each)) for each in range(MAX_TOKENS + 1)), "there are more than"),
     ],
 )
-def test_faults_of_the_file(text: str, fault: str) -> None:
+def test_faults_of_the_file(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "t").write_text(text)
     with pytest.raises(BadFile, match=fault):
-        parse(text.encode(), Path("t"))
+        TokenFile(tmp_path / "t")
 
 
 async def test_a_file_that_is_rewritten_in_place(tmp_path: Path) -> None:
@@ -265,9 +266,25 @@ async def test_a_removed_token_is_refused_even_if_the_file_has_a_fault(tmp_path:
     assert tokens.name_of(OTHER) == "third"
 
 
-def test_a_byte_order_mark_and_other_line_ends() -> None:
+async def test_a_reload_of_the_settings_while_the_file_is_written(tmp_path: Path) -> None:
+    file, complete = tmp_path / "tokens", line("ci", CI) + line("other", OTHER)
+    file.write_text(complete)
+    tokens = TokenFile(file, lambda: 0.0)
+    file.write_text(complete[: len(line("ci", CI)) + 10])
+    await tokens.reload()
+    tokens.end_grace()
+    assert tokens.name_of(OTHER) == "other"
+    file.write_text(line("ci", CI))
+    await tokens.reload()
+    assert tokens.name_of(OTHER) == "other"
+    tokens.end_grace()
+    assert tokens.name_of(OTHER) is None
+
+
+def test_a_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
     text = "\ufeff# tokens\r\n\r\n" + line("a", CI).replace("\n", "\r\n")
-    assert [name for name, _ in parse(text.encode(), Path("t"))] == ["a"]
+    (tmp_path / "t").write_bytes(text.encode())
+    assert TokenFile(tmp_path / "t").names == {"a"}
 
 
 def test_two_tokens_of_one_name_while_one_takes_over(tmp_path: Path) -> None:
