@@ -111,14 +111,14 @@ def _check_value(rule: PlacementRule, diagnostics: Diagnostics) -> None:
         return
     for name in value.split(SEPARATOR):
         if not is_queue_name(name):
-            message = f"{quoted(name)} in {quoted(rule.value.text if rule.value else value)}"
-            message += " is not a queue name"
+            written = quoted(rule.value.text if rule.value else value)
+            message = f"{quoted(name)} in {written} is not a queue name"
             remedy = "use 1 to 64 letters, digits and _ : # / @ - between the dots"
             diagnostics.error(at, message, remedy)
             return
     if value.startswith(ROOT):
-        full = value.split(SEPARATOR)[0] == ROOT
-        if not full:
+        is_full_path = value.split(SEPARATOR)[0] == ROOT
+        if not is_full_path:
             message = f"YuniKorn takes {quoted(value)} for a full path, because it begins with root"
             remedy = f"write it with the queue above it, such as {ROOT}{SEPARATOR}{value}"
             diagnostics.error(at, message, remedy)
