@@ -1,5 +1,6 @@
 """When certificates expire, and which of them can be served."""
 
+import asyncio
 import datetime as dt
 import os
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
+from queuegate_server.files import certificates
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.watcher import BadFile
 
@@ -75,6 +77,35 @@ async def test_an_expired_certificate_does_not_replace_a_valid_one(
     write(tmp_path, AUTHORITY.issue_cert("host", not_after=LATER))
     await reloader.reload()
     assert reloader.expires == LATER.timestamp()
+
+
+async def test_a_certificate_replaces_a_valid_one_once_it_is_valid(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
+    files = write(tmp_path, AUTHORITY.issue_cert("host", not_after=SOON))
+    reloader = CertificateReloader(*files)
+    valid = reloader.value
+    write(tmp_path, AUTHORITY.issue_cert("host", not_before=begin, not_after=LATER))
+    for _ in range(2):
+        await reloader.reload()
+        assert reloader.value is valid
+    [error] = [record.__dict__["error"] for record in caplog.records if record.levelname == "ERROR"]
+    assert error == (
+        f"{files[0]}: the new certificate is not valid before 2030-01-01 00:00:00 UTC: the previous"
+        " one, valid until 2031-02-03 04:05:06 UTC, stays in use (until 2030-01-01 00:00:00 UTC, if"
+        " the clock of this machine is right)"
+    )
+    monkeypatch.setattr("time.time", begin.timestamp)
+    monkeypatch.setattr(certificates, "_RETRY_SECONDS", 0.01)
+    watching = asyncio.create_task(reloader.watch())
+    async with asyncio.timeout(60):
+        while reloader.value is valid:  # noqa: ASYNC110 - the reloader sets no event
+            await asyncio.sleep(0.01)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert reloader.expires == LATER.timestamp()
+    assert (reloader.reloads, reloader.failures) == (2, 1)
 
 
 async def test_expired_from_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
