@@ -41,7 +41,7 @@ FOLLOW = {
 @pytest.fixture(scope="module", autouse=True)
 def entries(controller: Samba) -> None:
     controller.modify(
-        "".join(map(user, ("ann", "ben", "cid", "paused", "gone")))
+        "".join(map(user, ("ann", "ben", "cid", "late", "paused", "gone")))
         + "".join(group(each, user_dn("ann")) for each in GROUPS)
         + user("unable", DISABLED)
         + samba.set_password("unable", PASSWORD)
@@ -163,10 +163,10 @@ async def test_a_follower_continues_where_another_one_ended(
     first = Sink()
     async with following(follower, first):
         pass
-    controller.modify(group("later", user_dn("ben")))
+    controller.modify(group("later", user_dn("late")))
     second = Sink(first.position)
     async with following(follower, second):
-        await second.until("ben")
+        await second.until("late")
     third = Sink(b"junk")
     async with following(follower, third):
         assert third.reports == [ALL]
