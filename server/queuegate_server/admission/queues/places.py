@@ -119,7 +119,11 @@ METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
         ("", "Pod"),
         ("grove.io", "PodClique"),
         ("kubeflow.org", "Notebook"),
+        ("kubeflow.org", "Suggestion"),
+        ("kubernetes.dask.org", "DaskCluster"),
         ("kubevirt.io", "VirtualMachineInstance"),
+        ("serving.knative.dev", "Revision"),
+        ("serving.kserve.io", "InferenceGraph"),
         ("serving.kserve.io", "InferenceService"),
         *(("tekton.dev", kind) for kind in ("Pipeline", "PipelineRun", "Task", "TaskRun")),
     }

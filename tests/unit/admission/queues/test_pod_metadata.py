@@ -66,6 +66,10 @@ def pod_template(**labels: str) -> dict[str, Any]:
     [
         (("", "Pod"), labelled("queue"), ["dev"]),
         (("", "Binding"), labelled("queue"), ["dev"]),
+        (("kubernetes.dask.org", "DaskCluster"), labelled("queue"), ["dev"]),
+        (("kubeflow.org", "Suggestion"), labelled("queue"), ["dev"]),
+        (("serving.knative.dev", "Revision"), labelled("queue"), ["dev"]),
+        (("serving.kserve.io", "InferenceGraph"), labelled("queue"), ["dev"]),
         (("apps", "Deployment"), labelled("queue"), []),
         (("", "Service"), labelled("queue"), []),
         (("apps", "Deployment"), {"spec": {"template": pod_template(queue="a")}}, ["a"]),
