@@ -26,7 +26,7 @@ from queuegate_server.sync.change_log import SERVER_BYTES
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 STEADY_SECONDS: Final = 10.0
-"""A worker that ran for at least this many seconds is replaced without a pause."""
+"""A worker that was ready and ran for at least this many seconds is replaced without a pause."""
 MIN_PAUSE: Final = 0.25
 MAX_PAUSE: Final = 30.0
 RELOAD_TIMEOUT: Final = 60.0
@@ -158,15 +158,16 @@ class Supervisor:
         while not self.stop.is_set():
             begin = time.monotonic()
             try:
-                status, failure, reason = await self._run_once(index)
+                status, failure, reason, was_ready = await self._run_once(index)
             except OSError as error:
                 status, failure = None, f"cannot be started: {error.strerror or error}"
-                reason = "ended"
+                reason, was_ready = "ended", False
             if self.stop.is_set():
                 return
             if not self.all_served:
                 raise WorkerError(failure)
-            steady = time.monotonic() - begin >= STEADY_SECONDS
+            # On a slow machine, a worker may take as long only to fail.
+            steady = was_ready and time.monotonic() - begin >= STEADY_SECONDS
             pause = 0.0 if steady else min(max(2 * pause, MIN_PAUSE), MAX_PAUSE)
             self.replaced[reason] += 1
             fields = {"index": index, "status": status, "pause_seconds": pause, "failure": failure}
@@ -175,8 +176,11 @@ class Supervisor:
                 async with asyncio.timeout(pause):
                     await self.stop.wait()
 
-    async def _run_once(self, index: int) -> tuple[int, str, str]:
-        """Run a worker until it exits; return its status, its failure and why to replace it."""
+    async def _run_once(self, index: int) -> tuple[int, str, str, bool]:
+        """Run a worker until it exits.
+
+        Return its status, its failure, why to replace it, and whether it was ever ready.
+        """
 
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)
@@ -196,7 +200,8 @@ class Supervisor:
             serving.cancel()
             watching.cancel()
             del self._workers[index]
-        return status, worker.failure, "silent" if worker.was_silent else "ended"
+        reason = "silent" if worker.was_silent else "ended"
+        return status, worker.failure, reason, worker.ready.is_set()
 
     async def _await_ready(self, worker: WorkerProcess) -> None:
         await worker.ready.wait()
