@@ -24,7 +24,7 @@ def failing_start(
         server_command("serve", *arguments),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
         env={**os.environ, **(environment or {})},
     )

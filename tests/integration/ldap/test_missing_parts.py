@@ -74,7 +74,7 @@ def run(*arguments: str, environment: dict[str, str]) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
         env={**os.environ, **environment},
     )
     return done.returncode, done.stdout + done.stderr
