@@ -143,8 +143,8 @@ class Webhook:
     """Whether new pods get what YuniKorn's own admission controller adds."""
     groups: RequesterGroups | None
     """The requesters' groups for the annotation; None for those in the requests."""
-    _checking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
-    """Held while a ConfigMap is checked, because a parser may take half of the memory limit."""
+    parsing: asyncio.Lock
+    """Held while a child process parses a ConfigMap or the policy, whose memory must not add up."""
     _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def routes(self) -> list[web.RouteDef]:
@@ -198,12 +198,15 @@ class Webhook:
         if not concerns_config_map(request):
             return ALLOWED
         try:
-            async with asyncio.timeout_at(deadline) as limit, self._checking:
+            async with asyncio.timeout_at(deadline) as limit, self.parsing:
                 return await check_config_map(request, self.policy_options)
         except TimeoutError:
             if not limit.expired():
                 raise
-            message = "the ConfigMap was not checked in time, because others are being checked"
+            message = (
+                "the ConfigMap was not checked in time, because others are being checked, or a"
+                " policy is being loaded"
+            )
             raise RequestRefusal(503, "overloaded", message) from None
 
     def _review_route(self, path: str, review: _Review) -> web.RouteDef:

@@ -1,8 +1,8 @@
 """The webhook's TLS connections, with limits on their number and memory.
 
-A connection takes 30 KiB, or up to 300 KiB with unread data, so all connections together take less
-than 400 MiB. At the limit, each new connection replaces the connection that has been idle the
-longest.
+A connection takes 30 KiB, or up to 350 KiB with a long header and a body that is not complete, so
+all connections together take less than 400 MiB. At the limit, each new connection replaces the
+connection that has been idle the longest.
 """
 
 import asyncio

@@ -78,6 +78,10 @@ class AdmissionOptions:
 class Backend(Protocol):
     """What makes decisions with the policy. `serve_admission` calls its methods in this order."""
 
+    @property
+    def parsing(self) -> asyncio.Lock:
+        """The lock that is held while a child process parses the policy."""
+
     def register(
         self, registry: CollectorRegistry, is_processed: Callable[[str], bool]
     ) -> Sequence[Endpoint]:
@@ -158,6 +162,7 @@ async def serve_admission(
         verifies_clients=options.client_ca_file is not None,
         has_yunikorn_duties=options.yunikorn_duties,
         groups=None if backend is None else backend.requester_groups(metrics.registry),
+        parsing=asyncio.Lock() if backend is None else backend.parsing,
     )
     stop, reload = asyncio.Event(), asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)

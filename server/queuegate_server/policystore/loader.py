@@ -128,6 +128,8 @@ class PolicyLoader:
         # Discover the resolver types only once, because this takes up to 20 ms.
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
+        self.parsing: Final = asyncio.Lock()
+        """Held while a child process parses the policies."""
         self._formats: dict[str, str] = {}
         """The formats by policy name. A policy keeps its format, since an accidental change of
         format could open closed queues."""
@@ -154,7 +156,8 @@ class PolicyLoader:
         size = sum(len(text.policy.data) for text in job.texts)
         self.texts = job if self._keeps_texts and size <= self._max_kept_bytes else None
         if in_child:
-            parsed = await parser_process.parse(job)
+            async with self.parsing:
+                parsed = await parser_process.parse(job)
         else:
             parsed = await self._threads.run("", partial(parse, job))
         with suppress(OSError, ThreadsExhausted):  # On failure, ACLs are parsed on first use.

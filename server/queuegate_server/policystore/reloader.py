@@ -95,6 +95,9 @@ class Reloader:
     def __post_init__(self) -> None:
         self._loader = PolicyLoader(self.settings)
         self.format_of = self._loader.format_of
+        self.parsing = self._loader.parsing
+        """Held while a child process parses. Whoever else has texts parsed may hold it as well, so
+        that only one child at a time takes memory."""
         self._lock = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._running: asyncio.Task[ReloadState] | None = None

@@ -175,6 +175,11 @@ class PolicyBackend:
         self._verifies_clients = verifies_clients
         self._strangers = StrangerLookups()
 
+    @property
+    def parsing(self) -> asyncio.Lock:
+        """The lock that is held while a child process parses the policy; see `Backend`."""
+        return self._core.reloader.parsing
+
     def register(
         self, registry: CollectorRegistry, is_processed: Callable[[str], bool]
     ) -> Sequence[Endpoint]:

@@ -117,6 +117,7 @@ def test_webhooks_ask_what_is_served() -> None:
         verifies_clients=False,
         has_yunikorn_duties=False,
         groups=None,
+        parsing=never,
     )
     routes = {route.path for route in webhook_app.routes()}
     services = {service["metadata"]["name"]: service for service in of_kind(MANIFESTS, "Service")}

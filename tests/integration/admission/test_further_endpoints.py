@@ -38,6 +38,7 @@ def answered(
             verifies_clients=verifies,
             has_yunikorn_duties=False,
             groups=None,
+            parsing=asyncio.Lock(),
         )
         app = web.Application()
         app.add_routes(webhook.routes())
