@@ -15,6 +15,8 @@ FETCHED: Final = "{fetched}"
 """Stands for all names in a template that is read from elsewhere."""
 UNREADABLE: Final = "{unreadable}"
 """Stands for all names in labels that cannot be parsed."""
+TEXT: Final = "{text}"
+"""Stands for all names in an object that stands in text."""
 OPTIONS: Final = "{options}"
 """Stands for all names in options of a command."""
 UNKNOWN_PROJECT: Final = "{project}"
@@ -30,6 +32,8 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNREADABLE: "the labels or annotations cannot be read, so the queues among them cannot be"
     " checked: write key:value,key:value, with at most 4096 characters and 100 entries, or a"
     " property for each of them",
+    TEXT: "the object is written as text, so the queues in it cannot be checked: write it as a map"
+    " in its place",
     OPTIONS: "spark-submit would read the text as an option, so the queues in it cannot be checked:"
     " write the path of the application into mainApplicationFile, and options into sparkConf",
 }

@@ -20,7 +20,13 @@ from queuegate_server.admission.queues.kinds import (
     WORKLOAD_KINDS,
     Kind,
 )
-from queuegate_server.admission.queues.model import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
+from queuegate_server.admission.queues.model import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    FETCHED,
+    LOCAL_QUEUES,
+    TEXT,
+)
 from queuegate_server.admission.queues.names import PLACES
 from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
 from queuegate_server.settings.admission import (
@@ -221,6 +227,28 @@ FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
     YUNIKORN: tuple(_spark_fields(YUNIKORN)),
 }
 """The fields of each scheduler."""
+
+
+class HiddenPlace(NamedTuple):
+    """A field with a template that cannot be searched."""
+
+    path: tuple[str, ...]
+    """The members from the object to the field."""
+    stands_for: str
+    """What stands for the names in the template: FETCHED, or TEXT if only text is hidden."""
+
+
+HIDDEN: Final[Mapping[Kind, Sequence[HiddenPlace]]] = {
+    # A ConfigMap of any namespace has the template (`ConfigMapSource` in Katib's
+    # `experiment_types.go`).
+    ("kubeflow.org", "Experiment"): tuple(
+        HiddenPlace(("spec", "trialTemplate", "configMap", name), FETCHED)
+        for name in ("configMapName", "configMapNamespace", "templatePath")
+    ),
+    # A map, or JSON (`ScheduleSpecToExecutionSpec` in Kubeflow Pipelines).
+    ("kubeflow.org", "ScheduledWorkflow"): (HiddenPlace(("spec", "workflow", "spec"), TEXT),),
+}
+"""The templates that operators fetch or parse later, in kinds that are searched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import RESOURCES
-from queuegate_server.admission.queues.model import EXPRESSION, NOT_TEXT, QueueName
+from queuegate_server.admission.queues.model import EXPRESSION, NOT_TEXT, TEXT, QueueName
 from queuegate_server.admission.queues.node_pools import NodePools
-from queuegate_server.admission.queues.places import KeyPlace, Places
+from queuegate_server.admission.queues.places import HIDDEN, KeyPlace, Places
 from queuegate_server.admission.queues.positions import (
     ANNOTATIONS,
     FLINK_CONFIGURATION,
@@ -133,6 +133,7 @@ def _search(
         of_object = kind if node.trail is None else embedded_kind(node.value)
         if of_object is not None:
             yield from _in_fields(of_object, node, places)
+            yield from _hidden(of_object, node, places)
         if node.in_spark or not MAPS.isdisjoint(node.value):
             yield from _in_maps(node, node.value, places, seen)
         is_object = node.trail is None or (within is not None and _levels(node.trail) == within)
@@ -163,6 +164,16 @@ def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | 
                     scheduler_field=scheduler_field,
                     text="" if is_known else text,
                 )
+            else:
+                yield None
+
+
+def _hidden(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | None]:
+    """Yield what stands for the names in a template that cannot be searched."""
+    for path, stands_for in HIDDEN.get(kind, ()):
+        for text, trail in _fields(node.value, path, node.trail):
+            if text and not (stands_for == TEXT and text == NOT_TEXT):
+                yield from _unknown(stands_for, text, trail, _POD, _all_keys(places))
             else:
                 yield None
 
@@ -262,7 +273,7 @@ def _in_maps(
 
 
 def _unknown(
-    stands_for: str, text: str, trail: Trail, node: _Node, readers: Iterable[KeyPlace]
+    stands_for: str, text: str, trail: Trail | None, node: _Node, readers: Iterable[KeyPlace]
 ) -> Iterator[QueueName]:
     """Yield a name for each scheduler that may read one there, if the names are not known."""
     position = where(trail)

@@ -566,6 +566,55 @@ def test_another_unknown_name_is_new() -> None:
     assert required(kind, spark("b"), spark("a")).obstacles
 
 
+@pytest.mark.parametrize(
+    ("kind", "specification", "other", "where", "reason"),
+    [
+        (
+            "kubeflow.org/Experiment",
+            {"trialTemplate": {"configMap": {"configMapNamespace": "a", "templatePath": "x"}}},
+            {"trialTemplate": {"configMap": {"configMapNamespace": "b", "templatePath": "x"}}},
+            "spec.trialTemplate.configMap.configMapNamespace",
+            "the template is read from elsewhere",
+        ),
+        (
+            "kubeflow.org/ScheduledWorkflow",
+            {"workflow": {"spec": '{"podMetadata": {}}'}},
+            {"workflow": {"spec": "{}"}},
+            "spec.workflow.spec",
+            "the object is written as text",
+        ),
+    ],
+)
+def test_a_template_that_an_operator_reads_later(
+    kind: str, specification: dict[str, Any], other: dict[str, Any], where: str, reason: str
+) -> None:
+    """Also in an object within another one."""
+    thing = {"spec": specification}
+    first = required(kind, thing).obstacles[0]
+    assert first.where == where
+    assert first.message.startswith(reason)
+    assert required(kind, thing, thing) == EMPTY
+    assert required(kind, {"spec": other}, thing).obstacles
+    group, _, name = kind.partition("/")
+    component = {"template": {"apiVersion": f"{group}/v1", "kind": name, **thing}}
+    wrapper = {"spec": {"components": [component]}}
+    found = required("workload.codeflare.dev/AppWrapper", wrapper).obstacles
+    assert found[0].where == f"spec.components[0].template.{where}"
+    assert required("example.com/Run", thing) == EMPTY
+
+
+POD_LABELS = labels(kueue="dev")["metadata"]
+
+
+def test_templates_of_katib_and_kubeflow_pipelines_in_the_object() -> None:
+    for kind, template_of in (
+        ("Experiment", {"trialTemplate": {"trialSpec": labels(kueue="dev"), "configMap": None}}),
+        ("ScheduledWorkflow", {"workflow": {"spec": {"podMetadata": POD_LABELS}}}),
+    ):
+        found = required(f"kubeflow.org/{kind}", {"spec": template_of})
+        assert paths(found) == ["root.namespaces.ml.dev"]
+
+
 POOL = "kai.scheduler/node-pool"
 
 
