@@ -66,5 +66,5 @@ def _verdict(operator: Operator, kinds: ListedKinds) -> str:
         return "no: in the ACLs of its queues"
     missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
     if not missing:
-        return "yes"
+        return f"only if it cannot fetch {operator.fetched}" if operator.fetched else "yes"
     return f"only with places for {_kinds(missing)}"

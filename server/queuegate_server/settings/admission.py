@@ -356,7 +356,8 @@ class QueueChecks(Authorization):
     """Users who are not checked, because they copy queue names from objects that were checked when
     somebody created them."""
     exempt: Patterns = ()
-    """Other users who are not checked."""
+    """Other users who are not checked: administrators, and accounts of operators if you have made
+    sure that all of their kinds are checked. Operators are not reviewed here."""
     kinds: Literal["listed", "all"] = "listed"
     """The kinds whose new and changed objects the webhook searches as a whole: `listed`, those from
     which known operators create pods; `all`, also custom kinds that nobody has listed. While the

@@ -38,14 +38,16 @@ def test_an_operator_is_trusted_only_if_all_its_kinds_are_checked(operator: Oper
     missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
     for account in operator.accounts:
         found = warnings(f"^{account}$")
-        assert bool(found) is (operator.chooses or bool(missing))
+        assert bool(found) is (operator.chooses or bool(missing) or bool(operator.fetched))
         assert all(f"matches the account of {operator.name}, " in each for each in found)
         for group, kind in missing[:5]:
             assert f"{kind} ({group})" in found[0]
     places = [{"kind": "/".join(kind), "field": "spec.queue"} for kind in missing]
     with_places = {**ALL, "places": places}
     if not operator.chooses:
-        assert not warnings(f"^{operator.accounts[0]}$", schedulers=with_places)
+        left = warnings(f"^{operator.accounts[0]}$", schedulers=with_places)
+        assert all("which may fetch" in each for each in left)
+        assert len(left) == bool(operator.fetched)
 
 
 def test_the_table() -> None:
@@ -100,8 +102,22 @@ def test_an_unknown_account() -> None:
     [found] = warnings(manager, pattern)
     assert found == (
         f'1]: "{pattern}" is no account that queuegate knows: if it creates pods from a kind that'
-        " is not checked, everyone who may create one may use every queue (list it in exempt if all"
-        " of its kinds are checked, or else in the ACLs of its queues)"
+        " is not checked, everyone who may create one may use every queue (list it in the ACLs of"
+        " its queues instead, or move it to exempt once you have made sure that all of its kinds"
+        " are checked)"
+    )
+    assert not warnings(pattern, key="exempt")
+
+
+def test_an_operator_that_fetches_templates() -> None:
+    """Even if all kinds are checked."""
+    pattern = "^system:serviceaccount:tekton-pipelines:tekton-pipelines-controller$"
+    [found] = warnings(pattern, kinds="all")
+    assert found == (
+        f'0]: "{pattern}" matches the account of Tekton Pipelines, which may fetch Tasks and'
+        " Pipelines from Git, a hub, a bundle or an address, where nobody checks the queues in"
+        " them; everyone who may refer to one may use every queue (list the account in the ACLs of"
+        " its queues instead, or turn the fetching off and move the account to exempt)"
     )
     assert not warnings(pattern, key="exempt")
 
@@ -127,10 +143,29 @@ def test_an_account_whose_users_choose_queues() -> None:
         ("^system:serviceaccount:argo:.*$", "matches every account of the namespace argo"),
         ("^system:serviceaccount:argo:[a-z0-9-]+$", "matches every account of the namespace argo"),
         (".*", "matches every user, so nobody is checked"),
+        ("^system:serviceaccount:[^:]+:keda-operator$", 'contains "[^:]", so it also matches'),
+        ("^system:serviceaccount:kube-system:[a-z-]+$", 'contains "[a-z-]", so it also matches'),
+        ("^system:serviceaccount:kube-system:.*-operator$", 'contains ".", so it also matches'),
+        ("^system:serviceaccount:kube-system:keda-.*$", 'contains ".", so it also matches'),
+        ("^system:serviceaccount:(keda|foo):[a-z-]+$", 'contains "[a-z-]", so it also matches'),
+        ("^ann@example.com$", 'contains ".", so it also matches'),
+        (r"^ann\d$", "contains "),
+        (r"^\pL$", "contains "),
+        ("^[[:alpha:]]$", "contains "),
+        ("^ann{1,3}$", 'contains "{", so it also matches'),
+        ("^an*$", 'contains "*", so it also matches'),
+        ("^an+$", 'contains "+", so it also matches'),
+        ("(?i)^argo", "also matches longer names"),
+        ("(?m)^argo$", "also matches longer names"),
+        ("(?i)^argo$", ""),
         ("^argo$", ""),
+        ("^(?:argo|ann(-b)?)$", ""),
+        (r"^ann@example\.com$", ""),
+        (r"^ann@\Qexample.com\E$", ""),
+        (r"^ann@example[.]com[\.]eu$", ""),
         ("^(argo|ann)$", ""),
         ("^argo$|^ann$", ""),
-        (r"^a[|)]\|b$", ""),
+        (r"^a[|)]\|b$", 'contains "[|)]", so it also matches'),
     ],
 )
 def test_patterns_that_match_more_than_names(key: str, pattern: str, warning: str) -> None:
@@ -141,7 +176,7 @@ def test_patterns_that_match_more_than_names(key: str, pattern: str, warning: st
         assert each.startswith(
             (f'0]: the pattern "{pattern}" {warning}', f'0]: the pattern "{quoted}" {warning}')
         )
-        assert each.endswith("(write each name in full, between ^ and $)")
+        assert each.endswith("(write each name in full, between ^ and $, with \\. for a dot)")
 
 
 def test_a_wide_pattern_and_the_operators_that_it_matches() -> None:

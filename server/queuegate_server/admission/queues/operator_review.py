@@ -29,10 +29,16 @@ _UNKNOWN: Final = (
     "is no account that queuegate knows: if it creates pods from a kind that is not checked,"
     " everyone who may create one may use every queue"
 )
-_AS_IT_IS_CHECKED: Final = (
-    "list it in exempt if all of its kinds are checked, or else in the ACLs of its queues"
+_REMEDY_OF_UNKNOWN: Final = (
+    "list it in the ACLs of its queues instead, or move it to exempt once you have made sure that"
+    " all of its kinds are checked"
 )
-_IN_FULL: Final = "write each name in full, between ^ and $"
+_IN_FULL: Final = r"write each name in full, between ^ and $, with \. for a dot"
+_FLAGS: Final = re.compile(r"\(\?[isU]+\)")
+"""Flags for a whole pattern that leave the meaning of ^ and $ as it is."""
+_WIDE: Final = re.compile(r"\.|\*|\+|\{|\\[dDsSwWpPC]|\[(?!\\?.\]\Z).*", re.DOTALL)
+"""A wildcard, repetition or class in a pattern, unless the class contains a single character, as in
+`[.]`."""
 
 
 def pattern_warnings(queues: QueueChecks, source_map: SourceMap) -> Iterator[Diagnostic]:
@@ -63,7 +69,7 @@ def pattern_warnings(queues: QueueChecks, source_map: SourceMap) -> Iterator[Dia
                 operators = _operators(pattern, compiled, is_wide=bool(fault))
                 if not operators and not fault:
                     yield source_map.warning(
-                        location, f"{quoted(pattern)} {_UNKNOWN}", _AS_IT_IS_CHECKED
+                        location, f"{quoted(pattern)} {_UNKNOWN}", _REMEDY_OF_UNKNOWN
                     )
                 for operator in operators:
                     if trust := _misplaced_trust(operator, kinds):
@@ -79,7 +85,15 @@ def _too_wide(pattern: str, compiled: Any) -> str:
     for namespace in _namespaces(pattern):
         if compiled.search(f"{SERVICE_ACCOUNT}{namespace}:{_NO_ACCOUNT}"):
             return f"matches every account of the namespace {namespace}"
-    return ""
+    wide = next(filter(_WIDE.fullmatch, _parts(pattern)), "")
+    return f"contains {quoted(wide)}, so it also matches names that it does not spell out" if wide else ""
+
+
+def _parts(pattern: str) -> list[str]:
+    """Return the parts of a pattern without its flags: a character, an escape, a class or a quoted
+    text each.
+    """
+    return _PART.findall(_FLAGS.sub("", pattern, count=1) if _FLAGS.match(pattern) else pattern)
 
 
 def _is_anchored(pattern: str) -> bool:
@@ -88,7 +102,7 @@ def _is_anchored(pattern: str) -> bool:
     Those in a group do not count, so `(^a$|^b$)` is reported, which is rare.
     """
     depth, starts, last = 0, True, ""
-    for part in _PART.findall(pattern):
+    for part in _parts(pattern):
         if starts and part != "^":
             return False
         starts = False
@@ -111,11 +125,9 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str
             " them, so each of them may use every queue"
         )
         return reason, "list the account in the ACLs of its queues instead"
-    if kinds is None:
-        return None
-    missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
+    missing = [kind for kind in operator.kinds if kinds is not None and not kinds.includes(kind)]
     if not missing:
-        return None
+        return _may_fetch(operator) if operator.fetched else None
     reason = (
         f"matches the account of {operator.name}, which creates objects from kinds that are not"
         f" checked: {_listed(missing)}; everyone who may create one may use every queue"
@@ -124,6 +136,21 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str
     remedy = (
         f"add a place for each to admission.queues.schedulers.places, such as {place}, or list the"
         " account in the ACLs of its queues instead; see also admission.queues.kinds"
+    )
+    return reason, remedy
+
+
+def _may_fetch(operator: Operator) -> tuple[str, str]:
+    """Return why the account of an operator that fetches templates may use queues that nobody was
+    asked about, and the remedy.
+    """
+    reason = (
+        f"matches the account of {operator.name}, which may fetch {operator.fetched}, where nobody"
+        " checks the queues in them; everyone who may refer to one may use every queue"
+    )
+    remedy = (
+        "list the account in the ACLs of its queues instead, or turn the fetching off and move the"
+        " account to exempt"
     )
     return reason, remedy
 

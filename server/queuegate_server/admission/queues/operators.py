@@ -26,6 +26,8 @@ class Operator(NamedTuple):
     chooses: bool = False
     """Whether its users choose queues in a way that the API server does not see, such as in a file
     or on a page, so that it is a user itself."""
+    fetched: str = ""
+    """The templates that it may fetch from outside the cluster, where nobody checks them."""
 
 
 def _accounts(*names: str) -> tuple[str, ...]:
@@ -209,6 +211,9 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         "Tekton Pipelines",
         _accounts("tekton-pipelines:tekton-pipelines-controller"),
         _kinds("tekton.dev", "Pipeline PipelineRun Task TaskRun"),
+        # The labels and annotations of a Task are merged into those of the TaskRun
+        # (`storeTaskSpecAndMergeMeta`).
+        fetched="Tasks and Pipelines from Git, a hub, a bundle or an address",
     ),
     Operator(
         "the Dask operator",
@@ -260,6 +265,7 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         "the DevWorkspace operator",
         _accounts("devworkspace-controller:devworkspace-controller-serviceaccount"),
         _kinds("workspace.devfile.io", "DevWorkspace DevWorkspaceTemplate"),
+        fetched="parents and plugins from an address or a registry",
     ),
     Operator(
         "Airflow",
