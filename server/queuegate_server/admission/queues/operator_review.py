@@ -85,8 +85,9 @@ def _too_wide(pattern: str, compiled: Any) -> str:
     for namespace in _namespaces(pattern):
         if compiled.search(f"{SERVICE_ACCOUNT}{namespace}:{_NO_ACCOUNT}"):
             return f"matches every account of the namespace {namespace}"
-    wide = next(filter(_WIDE.fullmatch, _parts(pattern)), "")
-    return f"contains {quoted(wide)}, so it also matches names that it does not spell out" if wide else ""
+    for part in filter(_WIDE.fullmatch, _parts(pattern)):
+        return f"contains {quoted(part)}, so it also matches names that it does not spell out"
+    return ""
 
 
 def _parts(pattern: str) -> list[str]:
