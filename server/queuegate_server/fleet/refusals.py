@@ -71,20 +71,20 @@ def refusal(command: str, error: BaseException, secrets: Iterable[str] = ()) -> 
     """
     if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
         return ""
-    text = mask(str(error), secrets)
+    text = str(error)
     inner = _INNER_COMMAND.search(text)
     if inner is not None:
         command, text = inner[1], inner[2]
     kind = type(error).__name__
     remedy = _remedy(_REMEDIES, f"{kind.removesuffix('Error').upper()} {text}")
-    return f"Redis refuses {command} ({kind}: {sanitize(text)}){remedy}"
+    return f"Redis refuses {command} ({kind}: {sanitize(mask(text, secrets))}){remedy}"
 
 
 def unreachable(error: BaseException, secrets: Iterable[str] = ()) -> str:
     """Describe an error other than a refusal, with a remedy if one is known."""
-    text = mask(str(error), secrets)
+    text = str(error)
     remedy = _remedy({**_UNREACHABLE, **_REMEDIES}, text)
-    return f"{type(error).__name__}: {sanitize(text)}{remedy}"
+    return f"{type(error).__name__}: {sanitize(mask(text, secrets))}{remedy}"
 
 
 def _remedy(remedies: Mapping[str, str], text: str) -> str:

@@ -10,6 +10,8 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 MASK: Final = "…"
+MIN_ENCODED: Final = 4
+"""The minimum number of characters of Base64 that are taken for a secret. Fewer occur in words."""
 _BITS: Final = 6
 """The number of bits in a character of Base64."""
 _END: Final = r"(?:[\w+/-](?![\w+/-]))?(?:=|%3[Dd]){0,2}"
@@ -43,7 +45,8 @@ def _spellings(secret: str) -> Iterator[re.Pattern[str]]:
             encoded = base64.b64encode(bytes(before) + plain.encode()).decode()
             bits = 8 * before, 8 * (before + len(plain.encode()))
             # A character at either end may depend on the text around the secret, too.
-            if inside := encoded[-(-bits[0] // _BITS) : bits[1] // _BITS]:
+            inside = encoded[-(-bits[0] // _BITS) : bits[1] // _BITS]
+            if len(inside) >= MIN_ENCODED:
                 yield re.compile("".join(map(_of_base64, inside)) + _END)
     yield re.compile("".join(map(_of_text, secret)))
 

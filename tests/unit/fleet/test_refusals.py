@@ -81,9 +81,12 @@ def test_passwords_are_masked(spelling: str) -> None:
         assert "ret" not in message
 
 
-def test_the_command_of_a_script_is_named() -> None:
-    text = "user_script: command of a script HSET: ERR The user executing the script can't run this"
-    assert refusal("EVALSHA", ResponseError(text)).startswith("Redis refuses HSET (")
+@pytest.mark.parametrize("secrets", [[], ["p"], ["script"]])
+def test_the_command_of_a_script_is_named(secrets: list[str]) -> None:
+    text = "user_script: command of a script HSET: ERR The user executing the script can't run this command"
+    message = refusal("EVALSHA", ResponseError(text), secrets)
+    assert message.startswith("Redis refuses HSET (")
+    assert "grant the account" in message
 
 
 @pytest.mark.parametrize(

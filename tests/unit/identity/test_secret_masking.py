@@ -66,7 +66,7 @@ def test_basic_authentication(encode: Callable[[str], str], secret: str) -> None
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), min_size=1, max_size=40))
 def test_any_secret(secret: str) -> None:
     for encode in ENCODINGS.values():
-        assert MASK in mask(f"({encode(secret)})", [secret]) or len(secret.encode()) == 1
+        assert MASK in mask(f"({encode(secret)})", [secret]) or len(secret.encode()) < 3
 
 
 def test_other_text_stays() -> None:
