@@ -83,7 +83,7 @@ def test_passwords_are_masked(spelling: str) -> None:
 
 @pytest.mark.parametrize("secrets", [[], ["p"], ["script"]])
 def test_the_command_of_a_script_is_named(secrets: list[str]) -> None:
-    text = "user_script: command of a script HSET: ERR The user executing the script can't run this command"
+    text = "user_script: command of a script HSET: ERR The user can't run this command"
     message = refusal("EVALSHA", ResponseError(text), secrets)
     assert message.startswith("Redis refuses HSET (")
     assert "grant the account" in message
