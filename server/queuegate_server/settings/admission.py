@@ -1,6 +1,7 @@
 """Settings of the admission webhook: the section `admission`."""
 
 import itertools
+import json
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -14,7 +15,8 @@ from queuegate_server.settings.listeners import FilePath, parse_host_port
 from queuegate_server.settings.queue_subtrees import (
     Subtree,
     is_ambiguous,
-    may_be_equal,
+    levels,
+    may_meet,
     overlaps,
     prefix,
 )
@@ -175,13 +177,20 @@ class KueueScheduler(Scheduler):
 
     @model_validator(mode="after")
     def _different_paths(self) -> Self:
-        for first, second in itertools.combinations(KUEUE_TEMPLATES, 2):
-            if may_be_equal(getattr(self, first), getattr(self, second)):
-                raise ValueError(
-                    f"{first} and {second} can give two queues the same path, so that both would"
-                    " have the same ACLs: let each begin with a path of its own, as"
-                    " root.namespaces, root.clusterqueues and root.cohorts in the defaults"
-                )
+        for names in itertools.combinations(KUEUE_TEMPLATES, 2):
+            upper, lower = sorted(names, key=lambda name: len(levels(getattr(self, name))))
+            first, second = getattr(self, upper), getattr(self, lower)
+            if not may_meet(first, second):
+                continue
+            path = (
+                "the same path as" if len(levels(first)) == len(levels(second)) else "a path above"
+            )
+            raise ValueError(
+                f"{upper} ({first}) can give a queue {path} one of {lower} ({second}), so that an"
+                " ACL for the first would also allow the second: let each begin with a path of its"
+                f" own, as in {KUEUE}: {_kueue_defaults()}, and move the queues below it in the"
+                " policy"
+            )
         for name in KUEUE_TEMPLATES:
             if is_ambiguous(getattr(self, name)):
                 raise ValueError(
@@ -189,6 +198,13 @@ class KueueScheduler(Scheduler):
                     " stands between the placeholders: write a dot or an underscore between them"
                 )
         return self
+
+
+def _kueue_defaults() -> str:
+    """Return the settings of the default templates, which never meet."""
+    fields = KueueScheduler.model_fields
+    templates = (f"{name}: {json.dumps(fields[name].default)}" for name in KUEUE_TEMPLATES)
+    return f"{{{', '.join(templates)}}}"
 
 
 class FlatScheduler(Scheduler):
@@ -301,9 +317,7 @@ class Schedulers(Section):
         own = [each.path for each in self.subtrees if each.scheduler == KUEUE]
         taken = [f"{ROOT}.{name}" for name in self.flat]
         if any(path.lower() == ROOT or any(overlaps(path, each) for each in taken) for path in own):
-            defaults = KueueScheduler()
-            templates = [f'{name}: "{getattr(defaults, name)}"' for name in KUEUE_TEMPLATES]
-            chosen.insert(0, f"{KUEUE}: {{{', '.join(templates)}}}")
+            chosen.insert(0, f"{KUEUE}: {_kueue_defaults()}")
         return ", ".join(chosen)
 
 

@@ -29,9 +29,9 @@ def prefix(template: str) -> str:
     """Return the path to which all paths from a template belong: its levels before the first
     placeholder.
     """
-    levels = template.split(SEPARATOR)
-    fixed = next((at for at, level in enumerate(levels) if "{" in level), len(levels))
-    return SEPARATOR.join(levels[:fixed])
+    found = levels(template)
+    fixed = next((at for at, level in enumerate(found) if "{" in level), len(found))
+    return SEPARATOR.join(found[:fixed])
 
 
 def overlaps(first: str, second: str) -> bool:
@@ -40,10 +40,17 @@ def overlaps(first: str, second: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def may_be_equal(first: str, second: str) -> bool:
-    """Return whether two templates can give the same path."""
-    one, other = (template.lower().split(SEPARATOR) for template in (first, second))
-    return len(one) == len(other) and all(map(_levels_may_be_equal, one, other))
+def may_meet(first: str, second: str) -> bool:
+    """Return whether two templates can give paths of which one is the other, or above it, so that
+    an ACL for its queue also allows the other.
+    """
+    one, other = (levels(template.lower()) for template in (first, second))
+    return all(map(_levels_may_be_equal, one, other))
+
+
+def levels(path: str) -> list[str]:
+    """Return the levels of a path or template."""
+    return path.split(SEPARATOR)
 
 
 def is_ambiguous(template: str) -> bool:

@@ -1,6 +1,7 @@
 """The section `admission`: its values, their faults, and what they change elsewhere."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args, get_origin
@@ -139,11 +140,11 @@ SHARED = [
     ("kueue: {}, kai: {below: root.namespaces}", "set kai: {below: root.kai}, and move"),
     ("kueue: {}, kai: {below: root.cohorts.x}", "set kai: {below: root.kai}, and move"),
     (
-        "yunikorn: {}, kueue: {localqueues: 'root.{namespace}.lq.{queue}'}",
+        "yunikorn: {}, kueue: {localqueues: 'root.{namespace}_.lq.{queue}'}",
         'set kueue: {localqueues: "root.namespaces.{namespace}.{queue}", clusterqueues: "root.',
     ),
     (
-        "kai: {below: root.kai}, kueue: {localqueues: 'root.{namespace}.lq.{queue}'}",
+        "kai: {below: root.kai}, kueue: {localqueues: 'root.{namespace}_.lq.{queue}'}",
         'set kueue: {localqueues: "root.namespaces.{namespace}.{queue}", clusterqueues: "root.',
     ),
 ]
@@ -173,7 +174,7 @@ def test_schedulers_that_share_queues(tmp_path: Path, schedulers: str, remedy: s
         "kai: {}",
         "kai: {below: root.a.b}",
         "yunikorn: {}, kueue: {}",
-        "kueue: {localqueues: 'root.{namespace}.lq.{queue}'}",
+        "kueue: {localqueues: 'root.{namespace}_.lq.{queue}'}",
         "kai: {}, volcano: {mode: off}",
         "kai: {below: root.a}, volcano: {below: root.ab}",
         "kueue: {}, kai: {below: root.kai}, yunikorn: {}, volcano: {below: root.volcano}",
@@ -189,33 +190,83 @@ def test_schedulers_that_share_no_queues(tmp_path: Path, schedulers: str) -> Non
     ("kueue", "message"),
     [
         ("", ""),
-        ("localqueues: 'root.{queue}'", ""),
-        ("localqueues: 'root.{namespace}.{queue}.x'", ""),
+        ("localqueues: 'root.lq.{queue}'", ""),
+        ("localqueues: 'root.lq.{namespace}.{queue}.x'", ""),
         ("localqueues: 'root.{namespace}_{queue}'", ""),
+        ("localqueues: 'root.{namespace}_.{queue}', cohorts: 'root.{queue}_c'", ""),
         ("localqueues: 'root.l-{queue}.a', clusterqueues: 'root.c-{queue}.a'", ""),
-        ("clusterqueues: 'root.{queue}.c', cohorts: 'root.{queue}.d'", ""),
-        ("cohorts: 'root.clusterqueues.{queue}'", "clusterqueues and cohorts can give"),
-        ("cohorts: 'root.ClusterQueues.{queue}'", "clusterqueues and cohorts can give"),
-        ("cohorts: 'root.clusterqueues.c-{queue}'", "clusterqueues and cohorts can give"),
-        ("localqueues: 'root.{queue}', clusterqueues: 'root.{queue}'", "localqueues and cluster"),
-        ("localqueues: 'root.clusterqueues.{queue}'", "localqueues and clusterqueues can give"),
-        ("localqueues: 'root.{queue}.{namespace}'", "localqueues and clusterqueues can give"),
-        ("localqueues: 'root.{namespace}.{queue}'", "localqueues and clusterqueues can give"),
-        ("localqueues: 'root.a-{queue}.b', cohorts: 'root.{queue}-c.b'", "localqueues and cohorts"),
+        ("clusterqueues: 'root.c-{queue}', cohorts: 'root.c.{queue}'", ""),
+        ("clusterqueues: 'root.kueue.{queue}.c', cohorts: 'root.kueue.{queue}.d'", ""),
         ("localqueues: 'root.ml.{namespace}-{queue}'", "localqueues can give two queues"),
         ("localqueues: 'root.ml.{queue}{namespace}'", "localqueues can give two queues"),
         ("cohorts: 'root.{namespace}.{queue}'", "cohorts: cohorts belong to no namespace"),
         ("cohorts: 'root.all'", "cohorts: the placeholder {queue} is missing"),
     ],
 )
-def test_kueue_never_has_one_path_for_two_queues(tmp_path: Path, kueue: str, message: str) -> None:
-    text = f"admission: {{queues: {{schedulers: {{kueue: {{{kueue}}}}}}}}}"
-    found = faults_of(tmp_path / "queuegate.yaml", text)
+def test_templates_of_kueue(tmp_path: Path, kueue: str, message: str) -> None:
+    found = faults_of_kueue(tmp_path, kueue)
     assert len(found) == bool(message)
     assert all(
         f"admission.queues.schedulers.kueue.{message}" in each or f"kueue: {message}" in each
         for each in found
     )
+
+
+SAME, ABOVE = "the same path as", "a path above"
+
+
+@pytest.mark.parametrize(
+    ("kueue", "first", "relation", "second"),
+    [
+        ("cohorts: 'root.clusterqueues.{queue}'", "clusterqueues", SAME, "cohorts"),
+        ("cohorts: 'root.ClusterQueues.{queue}'", "clusterqueues", SAME, "cohorts"),
+        ("cohorts: 'root.clusterqueues.c-{queue}'", "clusterqueues", SAME, "cohorts"),
+        (
+            "localqueues: 'root.{queue}', clusterqueues: 'root.{queue}'",
+            *("localqueues", SAME, "clusterqueues"),
+        ),
+        ("localqueues: 'root.clusterqueues.{queue}'", "localqueues", SAME, "clusterqueues"),
+        ("localqueues: 'root.{queue}.{namespace}'", "localqueues", SAME, "clusterqueues"),
+        ("localqueues: 'root.{namespace}.{queue}'", "localqueues", SAME, "clusterqueues"),
+        (
+            "localqueues: 'root.a-{queue}.b', cohorts: 'root.{queue}-c.b'",
+            *("localqueues", SAME, "cohorts"),
+        ),
+        # The ClusterQueue `ml` lies above the LocalQueues of the namespace `ml`.
+        ("clusterqueues: 'root.namespaces.{queue}'", "clusterqueues", ABOVE, "localqueues"),
+        ("clusterqueues: 'root.Namespaces.{queue}'", "clusterqueues", ABOVE, "localqueues"),
+        ("clusterqueues: 'root.namespaces.c-{queue}'", "clusterqueues", ABOVE, "localqueues"),
+        ("clusterqueues: 'root.{queue}'", "clusterqueues", ABOVE, "localqueues"),
+        # The ClusterQueue `namespaces` has the path of the namespace `c`.
+        ("clusterqueues: 'root.{queue}.c'", "clusterqueues", ABOVE, "localqueues"),
+        # The cohorts `clusterqueues` and `namespaces` lie above all queues of these kinds.
+        ("cohorts: 'root.{queue}'", "cohorts", ABOVE, "localqueues"),
+        ("cohorts: 'root.cluster{queue}'", "cohorts", ABOVE, "clusterqueues"),
+        ("cohorts: 'root.namespaces.{queue}'", "cohorts", ABOVE, "localqueues"),
+        ("cohorts: 'root.clusterqueues.{queue}.c'", "clusterqueues", ABOVE, "cohorts"),
+        ("cohorts: 'root.clusterqueues.gpu.{queue}'", "clusterqueues", ABOVE, "cohorts"),
+        ("localqueues: 'root.{queue}'", "localqueues", ABOVE, "clusterqueues"),
+        # The LocalQueues of the namespace `clusterqueues` lie below ClusterQueues.
+        ("localqueues: 'root.{namespace}.{queue}.x'", "clusterqueues", ABOVE, "localqueues"),
+        ("localqueues: 'root.{namespace}.lq.{queue}'", "clusterqueues", ABOVE, "localqueues"),
+        ("localqueues: 'root.cohorts.{namespace}.{queue}'", "cohorts", ABOVE, "localqueues"),
+    ],
+)
+def test_an_acl_for_one_queue_of_kueue_never_allows_another(
+    tmp_path: Path, kueue: str, first: str, relation: str, second: str
+) -> None:
+    (found,) = faults_of_kueue(tmp_path, kueue)
+    assert re.search(
+        rf"kueue: {first} \(.*\) can give a queue {relation} one of {second} \(", found
+    )
+    # The settings in the message are valid.
+    templates = yaml.safe_load(found.partition("as in kueue: ")[2].partition(", and move")[0])
+    assert faults_of_kueue(tmp_path, json.dumps(templates)[1:-1]) == []
+
+
+def faults_of_kueue(tmp_path: Path, kueue: str) -> list[str]:
+    text = f"admission: {{queues: {{schedulers: {{kueue: {{{kueue}}}}}}}}}"
+    return faults_of(tmp_path / "queuegate.yaml", text)
 
 
 @pytest.mark.parametrize("below", ["kai", "''", "roots.kai"])
