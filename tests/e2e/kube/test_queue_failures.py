@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.queue_checks import (
@@ -179,7 +180,7 @@ def replace_under_load(cluster: ApiServer, service: Proxy, folder: Path) -> None
     config, ca = write_settings(folder, QUEUES)
     with ExitStack() as stack:
         old = stack.enter_context(ExitStack())
-        service.target = port_of(old.enter_context(serving(config, ca, *DRAIN)))
+        service.target = port_of(old.enter_context(serving(replica(config, 0), ca, *DRAIN)))
         stack.enter_context(enforced_by(cluster, config, ca, f"127.0.0.1:{service.port}"))
         ends = threading.Event()
 
@@ -196,15 +197,25 @@ def replace_under_load(cluster: ApiServer, service: Proxy, folder: Path) -> None
         with ThreadPoolExecutor(4) as pool:
             loads = [pool.submit(load, user) for user in range(4)]
             try:
-                for _ in range(3):
+                for number in range(1, 4):
                     new = stack.enter_context(ExitStack())
-                    service.target = port_of(new.enter_context(serving(config, ca, *DRAIN)))
+                    webhook = new.enter_context(serving(replica(config, number), ca, *DRAIN))
+                    service.target = port_of(webhook)
                     old.close()  # SIGTERM, while its connections are in use
                     old = new
             finally:
                 ends.set()
             for each in loads:
                 assert each.result(60) > 1
+
+
+def replica(config: Path, number: int) -> Path:
+    """Return settings with an audit log of its own, as a pod has one."""
+    settings = yaml.safe_load(config.read_text())
+    settings["audit"]["path"] = str(config.with_name(f"audit-{number}.log"))
+    own = config.with_name(f"queuegate-{number}.yaml")
+    own.write_text(yaml.safe_dump(settings))
+    return own
 
 
 def port_of(webhook: QueueWebhook) -> int:

@@ -154,9 +154,9 @@ def test_how_a_user_writes_a_name(
     ("template", "expected"),
     [
         ("root.namespaces.{namespace}.{queue}", "root.namespaces"),
-        ("root.{namespace}.lq.{queue}", "root"),
+        ("root.{namespace}_.lq.{queue}", "root"),
         ("root.a.ns-{namespace}.{queue}", "root.a"),
-        ("root.{queue}.{namespace}.lq", "root"),
+        ("root.{queue}_.{namespace}.lq", "root"),
         ("root.local.{queue}", "root.local.a"),
     ],
 )
