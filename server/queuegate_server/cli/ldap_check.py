@@ -3,11 +3,12 @@
 import json
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from queuegate_server.cli.lookup_output import show_outcome, show_step
-from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.identity.resolvers.ldap.defaults import PRESETS
 from queuegate_server.identity.resolvers.ldap.discovery import (
     ServerUrl,
@@ -17,6 +18,9 @@ from queuegate_server.identity.resolvers.ldap.discovery import (
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+
+if TYPE_CHECKING:
+    from queuegate_server.identity.resolvers.ldap.directory import Examination
 
 
 @click.command("ldap-presets")
@@ -54,12 +58,18 @@ async def check_ldap(options: LdapOptions, user: str, *, is_for_yunikorn: bool) 
     for url in servers:
         click.echo(f"\n{url}")
         statistics = LdapStatistics()
-        outcome, notes = await _look_up(url, user, options, statistics)
+        examination = await _look_up(url, user, options, statistics)
+        outcome = examination.outcome
         if isinstance(outcome, LookupFailure):
             has_failed = True
         else:
             results.add(frozenset(outcome.groups) if isinstance(outcome, KnownUser) else None)
-        show_outcome(outcome, (*_notes(statistics), *notes), is_for_yunikorn=is_for_yunikorn)
+        show_outcome(
+            outcome,
+            (*_notes(statistics), *examination.notes),
+            examination.warnings,
+            is_for_yunikorn=is_for_yunikorn,
+        )
     if len(results) > 1:
         click.echo("\nthe servers disagree")
     return None if has_failed or len(results) != 1 else None not in results
@@ -67,9 +77,12 @@ async def check_ldap(options: LdapOptions, user: str, *, is_for_yunikorn: bool) 
 
 async def _look_up(
     url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
-) -> tuple[Outcome, list[str]]:
+) -> "Examination":
     # Imported here because it loads the LDAP driver, which `--help` does not need.
-    from queuegate_server.identity.resolvers.ldap.directory import Directory  # noqa: PLC0415
+    from queuegate_server.identity.resolvers.ldap.directory import (  # noqa: PLC0415
+        Directory,
+        Examination,
+    )
 
     shown_advice: set[str] = set()
 
@@ -83,7 +96,8 @@ async def _look_up(
     try:
         return await directory.examine(url, user)
     except LdapFault as fault:
-        return LookupFailure(fault.detail if fault.advice in shown_advice else fault.text), []
+        detail = fault.detail if fault.advice in shown_advice else fault.text
+        return Examination(LookupFailure(detail))
     finally:
         await directory.close()
 

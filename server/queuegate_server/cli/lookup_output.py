@@ -44,9 +44,13 @@ def show_step(step: Step) -> None:
 
 
 def show_outcome(
-    outcome: Outcome, notes: Iterable[str] = (), *, is_for_yunikorn: bool = False
+    outcome: Outcome,
+    notes: Iterable[str] = (),
+    warnings: Iterable[str] = (),
+    *,
+    is_for_yunikorn: bool = False,
 ) -> None:
-    """Print the outcome of a lookup, and notes on it.
+    """Print the outcome of a lookup, warnings that users may have groups in error, and other notes.
 
     `is_for_yunikorn` states whether a policy is YuniKorn's, whose ACLs can list fewer names.
     """
@@ -59,6 +63,8 @@ def show_outcome(
         click.echo(f"  no such user: {printable(outcome.detail)}")
     else:
         click.echo(f"  lookup failed: {printable(outcome.detail)}")
+    for warning in warnings:
+        click.echo(f"  warning: {printable(warning)}")
     for note in (*notes, *more):
         click.echo(f"  note: {printable(note)}")
 

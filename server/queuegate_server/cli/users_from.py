@@ -16,7 +16,7 @@ from queuegate_server.cli.policies import settings
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.people import read_people
 from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.members import MAX_USERS, CannotListUsers
+from queuegate_server.identity.members import MAX_USERS, OMISSIONS, CannotListUsers
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.settings.model import Settings
 
@@ -107,6 +107,7 @@ def groups_by_partition(
         remedy = "add them to the CSV, or pass the settings with --config"
         raise Failure(f"{message} are not known: {remedy}")
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
+    OMISSIONS.setLevel(logging.WARNING)
     return asyncio.run(_resolve(users, config, settings(config, policy)))
 
 

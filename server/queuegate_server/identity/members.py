@@ -2,10 +2,11 @@
 
 Resolvers that can list members implement `members` with the signature in `Listings`. If `members`
 raises ListingLimit, all pending groups are marked as incomplete. Resolvers that can list users
-implement `all_users`, which must raise CannotListUsers if the list may be incomplete. Both may
-raise other exceptions, must not block the event loop, and must stop when cancelled. Lists may
-include users who are not in the group or do not exist, because each user is looked up before being
-shown. A list from which members may be missing must be marked as incomplete.
+implement `all_users`, which must raise CannotListUsers if the list may be incomplete, unless it
+only lacks users whose data cannot be used, and logs them to OMISSIONS. Both may raise other
+exceptions, must not block the event loop, and must stop when cancelled. Lists may include users who
+are not in the group or do not exist, because each user is looked up before being shown. A list from
+which members may be missing must be marked as incomplete.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _LOG = logging.getLogger(__name__)
+OMISSIONS: Final = logging.getLogger("queuegate_server.identity.omissions")
+"""Tells who is missing from a list of all users. Command lines that use such a list show it."""
 
 MAX_MEMBERS: Final = 100_000
 """The maximum number of memberships (pairs of a group and a user) per listing."""

@@ -1,12 +1,14 @@
 """Users and groups as the tool of 389 Directory Server makes them, and accounts that it locks."""
 
 import asyncio
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
@@ -17,6 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.servers import dirsrv
 from tests.support.servers.dirsrv import SUFFIX, Dirsrv, group, running_dirsrv, user, user_dn
 from tests.support.servers.ldap_entries import change, entry
+from tests.support.servers.queuegate_server import server_command
 
 pytestmark = [pytest.mark.usefixtures("no_task_left"), pytest.mark.timeout(300)]
 
@@ -26,6 +29,11 @@ TOOL = {"preset": "389ds", "user_base": PEOPLE, "group_base": GROUPS}
 """The settings for what `dsidm` makes."""
 CLASSIC = f"uid=classic,{PEOPLE}"
 IPA_USERS = ("ann", "past", "future", "eve")
+HIDES = (
+    '(targetattr = "nsAccountLock || krbPrincipalExpiration")(version 3.0; acl "hide"; '
+    'deny (all) userdn = "ldap:///all";)'
+)
+WARNING = "  warning: no value of nsAccountLock"
 EXPIRY = "%Y%m%d%H%M%SZ"
 
 
@@ -145,26 +153,43 @@ async def test_an_account_of_freeipa_that_expires(source: Dirsrv, ldap_resolver:
 
 @pytest.mark.parametrize("preset", ["389ds", "freeipa"])
 async def test_a_lock_that_may_not_be_read(
-    source: Dirsrv, ldap_resolver: BuildLdap, preset: str
+    source: Dirsrv, ldap_resolver: BuildLdap, tmp_path: Path, preset: str
 ) -> None:
-    """Nobody becomes unknown because of a right that the bind account lacks."""
+    """Nobody becomes unknown because of a right that the bind account lacks; a warning says so."""
     name, more = ("alice", TOOL) if preset == "389ds" else ("ann", {})
     dn = made(name) if preset == "389ds" else user_dn(name)
-    hides = (
-        '(targetattr = "nsAccountLock || krbPrincipalExpiration")(version 3.0; acl "hide"; '
-        'deny (all) userdn = "ldap:///all";)'
-    )
     source.modify(change(dn, "replace: nsAccountLock", "nsAccountLock: true"))
     resolver = await ldap_resolver(source, **more)
     assert isinstance(await resolver.resolve(name), NoSuchUser)
-    source.modify(change(SUFFIX, "add: aci", f"aci: {hides}"))
+    source.modify(change(SUFFIX, "add: aci", f"aci: {HIDES}"))
     try:
         await until(KnownUser, resolver, name)
+        output = await asyncio.to_thread(checked, tmp_path, source, name, more)
+        assert WARNING in output
     finally:
-        source.modify(change(SUFFIX, "delete: aci", f"aci: {hides}"))
+        source.modify(change(SUFFIX, "delete: aci", f"aci: {HIDES}"))
     await until(NoSuchUser, resolver, name)
+    # The attribute of the refused account is visible again.
+    other = "bob" if preset == "389ds" else "eve"
+    assert WARNING not in await asyncio.to_thread(checked, tmp_path, source, other, more)
     source.modify(change(dn, "delete: nsAccountLock"))
     assert isinstance(await resolver.resolve(name), KnownUser)
+
+
+def checked(folder: Path, source: Dirsrv, name: str, more: dict[str, Any]) -> str:
+    """Return what `source-check` prints of a user whom it finds."""
+    config = folder / "checked.yaml"
+    given = dirsrv.settings(folder, source) | more | {"type": "ldap"}
+    config.write_text(yaml.safe_dump({"resolvers": {"corp": given}}))
+    done = subprocess.run(
+        server_command("source-check", "--config", str(config), "corp", name),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_a_server_denies_who_is_locked(source: Dirsrv, tmp_path: Path) -> None:

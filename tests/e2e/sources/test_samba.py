@@ -1,5 +1,6 @@
 """Lookups in a real domain controller of Active Directory: Samba."""
 
+import asyncio
 import subprocess
 import time
 from pathlib import Path
@@ -26,6 +27,9 @@ from tests.support.servers.samba import (
     user,
     user_dn,
 )
+
+FLAGS_ID = "bf967a68-0de6-11d0-a285-00aa003049e2"
+"""The schemaIDGUID of userAccountControl (MS-ADA3 2.341)."""
 
 pytestmark = [pytest.mark.usefixtures("no_task_left"), pytest.mark.timeout(600)]
 
@@ -108,6 +112,42 @@ async def test_disabled_and_expired_accounts(controller: Samba, domain_resolver:
     assert not users & {"off", "past", "krbtgt", "Guest"}
     controller.modify(samba.set_flags("off", 0))
     assert groups_of(await resolver.resolve("off")) == {"Domain Users", "staff"}
+
+
+async def test_flags_that_may_not_be_read(
+    controller: Samba, domain_resolver: BuildLdap, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The account is kept; `source-check` and, after 20 users, the log warn of it."""
+    controller.modify(user("veiled", DISABLED) + group("veils", user_dn("veiled")))
+    assert isinstance(await (await domain_resolver()).resolve("veiled"), NoSuchUser)
+    controller.hide(user_dn("veiled"), FLAGS_ID)
+    resolver = await domain_resolver()
+    warning = "none of 20 users has a value of userAccountControl; the bind account may not read it"
+    for count in range(1, 26):
+        assert groups_of(await resolver.resolve("veiled")) == {"Domain Users", "veils"}
+        assert caplog.text.count(warning) == (count >= 20)
+    outputs = []
+    for name in ("veiled", "bob"):
+        outputs.append(await asyncio.to_thread(checked, tmp_path, controller, name))
+        assert f"resolver corp (ldap), user '{name}'" in outputs[-1]
+    assert "warning: no value of userAccountControl of the user is visible" in outputs[0]
+    assert "warning:" not in outputs[1]
+
+
+def checked(folder: Path, controller: Samba, name: str) -> str:
+    """Return what `source-check` prints of a user whom it finds."""
+    config = folder / "checked.yaml"
+    given = samba.settings(folder, controller) | {"type": "ldap"}
+    config.write_text(yaml.safe_dump({"resolvers": {"corp": given}}))
+    done = subprocess.run(
+        server_command("source-check", "--config", str(config), "corp", name),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 async def test_members(controller: Samba, domain_resolver: BuildLdap) -> None:

@@ -100,7 +100,7 @@ async def test_an_invalid_value_leaves_one_user_out(
     assert "invalid shadowExpire" in await lookup_failure(opened, "odd")
     users = {*await opened.all_users(100)}
     assert ("odd" in users, "alice" in users) == (False, True)
-    assert "lacks 1, whose lookups fail; the first is " + dn("odd") in caplog.text
+    assert f"lacks 1, whose lookups fail; the first is '{dn('odd')}'" in caplog.text
     assert "invalid shadowExpire" in caplog.text
 
 

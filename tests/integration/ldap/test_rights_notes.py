@@ -1,5 +1,6 @@
 """What `ldap-check` says about entries that the bind account's searches miss, with a real slapd."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def access(what: str, level: str) -> str:
             "    disabled_users: refuse\n",
             "alice",
             0,
-            "no value of pwdAccountLockedTime or pwdEndTime or shadowExpire of any user is visible",
+            "warning: no value of pwdAccountLockedTime or pwdEndTime or shadowExpire of any user",
         ),
     ],
     ids=[
@@ -130,6 +131,28 @@ def test_nothing_is_said_about_what_is_visible(
         status, output = run(config, "--user", "alice")
     assert status == 0
     assert "note:" not in output
+    assert "warning:" not in output
+
+
+def test_a_warning_of_accounts_whose_lock_may_not_be_read(
+    tmp_path: Path, ca: trustme.CA, ca_file: Path, password_file: Path
+) -> None:
+    """The user keeps the groups, and the exit status stays."""
+    hidden = access(f"dn.subtree={PEOPLE} attrs=pwdAccountLockedTime", "none")
+    with running_slapd(tmp_path / "slapd", ca, ENTRIES, first_access=hidden) as slapd:
+        lock = ("add: pwdAccountLockedTime", "pwdAccountLockedTime: 000001010000Z")
+        slapd.modify(change(dn("alice"), *lock))
+        refuse = "    disabled_users: refuse\n"
+        config = settings(tmp_path, ca_file, password_file, slapd.url, more=refuse)
+        status, output = run(config, "--user", "alice")
+    assert status == 0
+    assert "groups (1): data" in output
+    assert re.search(
+        r"^  warning: no value of pwdAccountLockedTime .* is visible: if the bind account may not "
+        "read them, disabled accounts keep their groups$",
+        output,
+        re.MULTILINE,
+    )
 
 
 @pytest.mark.parametrize(

@@ -161,11 +161,19 @@ class Samba(ServerProcess):
 
     def allow_following(self, name: str) -> None:
         """Give a user the right Replicating Directory Changes."""
+        self._set_access(
+            SUFFIX, "--action=allow", "--car=get-changes", f"--trusteedn={user_dn(name)}"
+        )
+
+    def hide(self, dn: str, attribute: str) -> None:
+        """Deny everybody to read an attribute of an entry, given as its schemaIDGUID."""
+        self._set_access(dn, f"--sddl=(OD;;RP;{attribute};;AU)")
+
+    def _set_access(self, dn: str, *right: str) -> None:
         database = self._folder / "private" / "sam.ldb"
         _run(
             "samba-tool", "dsacl", "set", f"--configfile={self._config}", f"--URL={database}",
-            f"--objectdn={SUFFIX}", "--action=allow", "--car=get-changes",
-            f"--trusteedn={user_dn(name)}",
+            f"--objectdn={dn}", *right,
         )  # fmt: skip
 
     def _tool(

@@ -2,9 +2,9 @@
 
 import asyncio
 import unicodedata
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import (
@@ -40,6 +40,16 @@ T = TypeVar("T")
 _THREADS: Final = 4
 _MAX_NAME_CHARS: Final = 256
 _IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name", source_asked=False)
+
+
+class Examination(NamedTuple):
+    """The outcome of a lookup, and possible misconfigurations in human-readable form."""
+
+    outcome: Outcome
+    warnings: Sequence[str] = ()
+    """Why users may have groups in error."""
+    notes: Sequence[str] = ()
+    """Everything else."""
 
 
 class Directory:
@@ -93,20 +103,21 @@ class Directory:
         except LdapFault as fault:
             raise CannotListUsers(fault.text) from None
 
-    async def examine(self, url: ServerUrl, user: str) -> tuple[Outcome, list[str]]:
+    async def examine(self, url: ServerUrl, user: str) -> Examination:
         """Look up a user on the given server through a new connection.
 
-        Returns the outcome, and human-readable notes on possible misconfigurations. Raises
-        LdapFault if a query fails or the lookup exceeds `lookup_timeout`.
+        Raises LdapFault if a query fails or the lookup exceeds `lookup_timeout`.
         """
         if not _is_possible_name(user):
-            return _IMPOSSIBLE_NAME, []
+            return Examination(_IMPOSSIBLE_NAME)
         connection = await self._connector.connect(url)
         seconds = self._options.lookup_timeout
         try:
             async with asyncio.timeout(seconds):
                 outcome = await self._lookup.look_up(user, connection)
-            return outcome, await Notes(connection, self._lookup).about(user, outcome)
+            notes = Notes(connection, self._lookup)
+            warnings = await notes.warnings(user, outcome)
+            return Examination(outcome, warnings, await notes.about(user, outcome))
         except TimeoutError:
             raise ServerFault(
                 f"the lookup took longer than {seconds:g} s (lookup_timeout)",

@@ -38,6 +38,7 @@ _RDN_ATTRIBUTES: Final = ("cn", "ou", "uid")
 """The attributes searched for a group's name if names are taken from DNs."""
 _NO_BASE: Final = "the resolver has no group_base below which to search for groups"
 _UNREADABLE_DN: Final = "a member has a DN that no filter can contain"
+_MAX_DN_CHARS: Final = 200
 _ADVICE: Final = "the members of smaller groups can be listed"
 
 
@@ -75,6 +76,8 @@ class MemberLookup:
         self._direct: dict[str, _DirectMembers] = {}
         self._users: dict[NormalizedDn, tuple[str, ...]] = {}
         """User names by DN; empty for entries that are not users."""
+        self._unnamed: dict[NormalizedDn, str] = {}
+        """The DNs of users without a readable name."""
         nested = {"off": 0, "walk": self._options.nested_depth, "in_chain": _MAX_DEPTH}
         self._depth = nested[self._options.nested]
 
@@ -107,7 +110,7 @@ class MemberLookup:
         if self._options.primary_group == "user_name":
             self.listing.add(name, name)
         if self._options.primary_group == "gid_number":
-            await self._add_users_of_gid(name)
+            await self._add_users_of_gid(name, missing)
         await self._add_below(name, level, missing)
         return "; ".join(missing)
 
@@ -160,8 +163,9 @@ class MemberLookup:
                 groups.append(_Group(parsed.key, entry.dn, kind, name or entry.dn, _rid(entry)))
         return groups
 
-    async def _add_users_of_gid(self, name: str) -> None:
-        """Add the users whose gidNumber is that of the group."""
+    async def _add_users_of_gid(self, name: str, missing: dict[str, None]) -> None:
+        """Add the users whose gidNumber is that of the group. Also adds to `missing`."""
+        unnamed: dict[NormalizedDn, str] = {}
         kind = self.kinds[0]
         is_by_name = kind.options.groups_from == "member_uid"
         of_group = kind.options.group_filter if is_by_name else "(objectClass=posixGroup)"
@@ -176,8 +180,10 @@ class MemberLookup:
         for entry in entries:
             numbers.update(filter(None, map(decode_value, entry.values(_GID))))
         for number in sorted(numbers):
-            for user in await self._users_with(f"({_GID}={escape(number)})"):
+            for user in await self._users_with(f"({_GID}={escape(number)})", unnamed):
                 self.listing.add(name, user)
+        if unnamed:
+            missing[self._why_unnamed(unnamed)] = None
 
     async def _direct_members(self, group: _Group) -> _DirectMembers:
         if group.key not in self._direct:
@@ -190,25 +196,39 @@ class MemberLookup:
             names = map(decode_value, await self._values(group))
             return _DirectMembers(tuple(filter(None, names)), (), "")
         users: list[str] = []
+        unnamed: dict[NormalizedDn, str] = {}
         by_member_of = options.groups_from == "member_of" and self._options.nested != "in_chain"
         if by_member_of:
-            users += await self._users_with(f"({options.member_of_attribute}={escape(group.dn)})")
+            lists_group = f"({options.member_of_attribute}={escape(group.dn)})"
+            users += await self._users_with(lists_group, unnamed)
         if group.rid is not None:
-            users += await self._users_with(f"(primaryGroupID={group.rid})")
+            users += await self._users_with(f"(primaryGroupID={group.rid})", unnamed)
         groups: list[_Group] = []
-        missing = ""
+        missing: list[str] = []
         if not by_member_of or self._depth:
             values = await self._values(group)
             for start in range(0, len(values), _CHUNK):
                 dns = await self._parse_dns(values[start : start + _CHUNK])
                 searchable = {key: dn for key, dn in dns.items() if rdn_filter(dn)}
                 if len(searchable) < len(dns):
-                    missing = _UNREADABLE_DN
+                    missing = [_UNREADABLE_DN]
                 if not by_member_of:
-                    users += await self._users_at(searchable)
+                    users += await self._users_at(searchable, unnamed)
                 if self._depth:
                     groups += await self._groups_at(searchable)
-        return _DirectMembers(tuple(dict.fromkeys(users)), tuple(groups), missing)
+        if unnamed:
+            missing.append(self._why_unnamed(unnamed))
+        return _DirectMembers(tuple(dict.fromkeys(users)), tuple(groups), "; ".join(missing))
+
+    def _why_unnamed(self, unnamed: dict[NormalizedDn, str]) -> str:
+        """Return why users without a readable name are missing."""
+        names = " or ".join(self.user_search.filter.attributes)
+        members = "1 member has" if len(unnamed) == 1 else f"{len(unnamed)} members have"
+        example = next(iter(unnamed.values()))
+        return (
+            f"{members} no readable {names}, such as {example[:_MAX_DN_CHARS]!r}: grant the bind "
+            "account read access"
+        )
 
     async def _values(self, group: _Group) -> list[bytes]:
         attributes = group.kind.options.member_attribute
@@ -246,8 +266,10 @@ class MemberLookup:
                 dns[normalize(parsed)] = parsed
         return dns
 
-    async def _users_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[str]:
-        """Return the names of the users among the given DNs."""
+    async def _users_at(
+        self, dns: dict[NormalizedDn, ParsedDn], unnamed: dict[NormalizedDn, str]
+    ) -> list[str]:
+        """Return the names of the users among the given DNs; add those without to `unnamed`."""
         new = {
             key: dn
             for key, dn in dns.items()
@@ -259,6 +281,9 @@ class MemberLookup:
                 parsed = parse_dn(entry.dn)
                 if parsed and (key := normalize(parsed)) in new:
                     self._users[key] = self.user_search.names(entry)
+                    if not self.user_search.has_names(entry):
+                        self._unnamed[key] = entry.dn
+        unnamed.update((key, self._unnamed[key]) for key in dns if key in self._unnamed)
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
@@ -281,8 +306,12 @@ class MemberLookup:
                 below_groups += [group for group in groups if _key(group.dn) in wanted]
         return below_groups
 
-    async def _users_with(self, filter_text: str) -> list[str]:
+    async def _users_with(self, filter_text: str, unnamed: dict[NormalizedDn, str]) -> list[str]:
+        """Return the names of the users that match; add those without to `unnamed`."""
         entries = await self._search_users(filter_text)
+        unnamed.update(
+            (_key(entry.dn), entry.dn) for entry in entries if not self.user_search.has_names(entry)
+        )
         return [name for entry in entries for name in self.user_search.names(entry)]
 
     async def _search_users(self, filter_text: str) -> list[LdapEntry]:

@@ -1,16 +1,17 @@
 """Notes for `ldap-check` on ignored memberships, unreadable attributes, domain parts and groups of
-the same name.
+the same name, and warnings of accounts that keep groups although they may be disabled.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.account_state import account_attributes
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.group_kind import decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
@@ -26,18 +27,24 @@ _MAX_DN_CHARS: Final = 200
 
 @dataclass(eq=False)
 class Notes:
-    """Collects notes on a lookup by running additional searches on its connection."""
+    """Collects notes and warnings by running additional searches on the lookup's connection."""
 
     connection: LdapConnection
     lookup: UserLookup
 
     def __post_init__(self) -> None:
         self._session = SearchSession(self.connection, lambda: Allowance(_MAX_ENTRIES))
+        # Do not report the additional searches, because normal lookups do not include them.
+        self.connection.observe = lambda _step: None
+
+    async def warnings(self, user: str, outcome: Outcome) -> list[str]:
+        """Return why the user may have groups in error, omitting what could not be searched."""
+        rights = RightsNotes(self._session, self.lookup)
+        is_known = isinstance(outcome, KnownUser)
+        return await self._gathered([self._account(user, rights)] if is_known else [])
 
     async def about(self, user: str, outcome: Outcome) -> list[str]:
         """Return notes on a lookup's outcome, omitting notes whose searches failed."""
-        # Do not report the additional searches, because normal lookups do not include them.
-        self.connection.observe = lambda _step: None
         rights = RightsNotes(self._session, self.lookup)
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user)]
@@ -52,6 +59,9 @@ class Notes:
             ]
         else:
             sources = []
+        return await self._gathered(sources)
+
+    async def _gathered(self, sources: Iterable[AsyncIterator[str]]) -> list[str]:
         notes: list[str] = []
         for source in sources:
             with contextlib.suppress(LdapFault, TimeoutError), self._session:
@@ -121,19 +131,30 @@ class Notes:
         if ignored:
             yield _outside(len(ignored), ignored[0])
 
-    async def _rights(self, user: str, rights: RightsNotes) -> AsyncIterator[str]:
-        options, users = self._session.options, self.lookup.users
-        listing = [kind.options.member_of_attribute for kind in self.lookup.kinds]
+    async def _account(self, user: str, rights: RightsNotes) -> AsyncIterator[str]:
+        wanted = account_attributes(self._session.options)
+        if wanted:
+            async for warning in rights.about_account(await self._entry(user, wanted)):
+                yield warning
+
+    async def _entry(self, user: str, attributes: Iterable[str]) -> LdapEntry:
+        """Return the user's entry, with its names and the given attributes."""
+        users = self.lookup.users
         entries = await self._session.search_below(
             "user search",
             users.base,
             users.filter.for_user(user),
-            (*users.filter.attributes, *listing, *account_attributes(options)),
+            (*users.filter.attributes, *attributes),
             limit=_MAX_ENTRIES,
             advice="",
         )
         [entry] = [each for each in entries if users.spelling(each, user)]
-        sources = [rights.about_account(entry)]
+        return entry
+
+    async def _rights(self, user: str, rights: RightsNotes) -> AsyncIterator[str]:
+        kinds = self.lookup.kinds
+        entry = await self._entry(user, [kind.options.member_of_attribute for kind in kinds])
+        sources: list[AsyncIterator[str]] = []
         for kind in self.lookup.kinds:
             if kind.options.groups_from != "member_of":
                 by_name = kind.options.groups_from == "member_uid"

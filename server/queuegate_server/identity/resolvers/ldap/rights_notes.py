@@ -1,5 +1,5 @@
 """Notes for `ldap-check` on entries that searches miss: what the bind account may not read, filters
-that do not match, and groups that list no members.
+that do not match, and groups that list no members. Warnings of accounts whose state is not visible.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -55,8 +55,6 @@ class RightsNotes:
     async def about_account(self, user: LdapEntry) -> AsyncIterator[str]:
         """Yield which attributes that tell whether the account is disabled are not visible."""
         wanted = account_attributes(self._options)
-        if not wanted:
-            return
         known = await known_attributes(self._session.connection)
         expected = [each for each in wanted if not known or each.lower() in known]
         if not expected:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from queuegate_server.identity.members import OMISSIONS
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.account_state import (
     USER_ACCOUNT_CONTROL,
@@ -72,13 +73,20 @@ class Users:
                 text = decode_value(value)
                 if text is not None and fold(text) == fold(expected):
                     return user if text == expected else text
-        if any(map(entry.values, self.filter.attributes)):
-            return None
-        names = " or ".join(self.filter.attributes)
-        raise UnusableData(
-            f"the user's entry has no readable {names} to compare the name with",
-            "grant the bind account read access",
-        )
+        self.check_names(entry)
+        return None
+
+    def has_names(self, entry: LdapEntry) -> bool:
+        """Return whether the entry has a readable name, of whatever form."""
+        return any(map(entry.values, self.filter.attributes))
+
+    def check_names(self, entry: LdapEntry) -> None:
+        """Raise UnusableData if the entry has no readable name."""
+        if not self.has_names(entry):
+            raise UnusableData(
+                f"the user's entry has no readable {' or '.join(self.filter.attributes)}",
+                "grant the bind account read access",
+            )
 
 
 @dataclass(eq=False)
@@ -146,9 +154,10 @@ class UserLookup:
             await self._unique.check(groups, search.keys_of)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
-        """Return the names of all users who are not refused, and whose account can be judged.
+        """Return the names of all users who are not refused.
 
-        Raises LdapFault if there are more than `limit`.
+        Entries whose name or account state is unusable are logged instead, because lookups of these
+        users fail. Raises LdapFault if all entries are unusable, or there are more than `limit`.
         """
         users = self.users
         attributes = (*users.filter.attributes, *account_attributes(self.options))
@@ -171,28 +180,18 @@ class UserLookup:
                     continue
                 try:
                     refusal = why_refused(entry, self.options, now)
+                    users.check_names(entry)
                 except UnusableData as fault:
-                    unusable.append(f"{entry.dn:.200}: {fault.text}")
+                    unusable.append(f"{entry.dn!r:.200}: {fault.text}")
                     continue
                 if refusal is None:
-                    names.update(dict.fromkeys(self._names_of(entry)))
+                    names.update(dict.fromkeys(users.names(entry)))
         if unusable:
-            _LOG.warning(
-                "the list of all users lacks %d, whose lookups fail; the first is %s",
-                len(unusable),
-                unusable[0],
-            )
+            lacking = f"{len(unusable)}, whose lookups fail; the first is {unusable[0]}"
+            if not names:
+                raise UnusableData(f"the list of all users would be empty: it lacks {lacking}", "")
+            OMISSIONS.warning("the list of all users lacks %s", lacking)
         return [*names]
-
-    def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return the user names in an entry. Raises UnusableData if none are readable."""
-        attributes = self.users.filter.attributes
-        if not any(map(entry.values, attributes)):
-            raise UnusableData(
-                f"the entry {entry.dn!r:.200} has no readable {' or '.join(attributes)}",
-                "grant the bind account read access",
-            )
-        return self.users.names(entry)
 
     def _only_match(
         self, entries: Sequence[LdapEntry], user: str
