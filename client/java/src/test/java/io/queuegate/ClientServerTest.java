@@ -60,7 +60,7 @@ class ClientServerTest {
       }
       assertTrue(users.contains("sue"), users.toString());
       assertEquals("root.analytics", client.getPolicy("", "root.analytics").getQueues(0).getPath());
-      ReloadPolicyResponse reloaded = client.reload(false);
+      ReloadPolicyResponse reloaded = client.within(Server.PATIENT).reload(false);
       assertTrue(reloaded.getSucceeded());
       assertEquals(1, reloaded.getRevision());
       assertTrue(client.check(sue.withAtLeast(reloaded.getCursor())).allowed());
@@ -105,7 +105,7 @@ class ClientServerTest {
       int tried = 0;
       for (JsonElement document : documents) {
         Server.write(policy, yaml(document));
-        assertTrue(client.reload(false).getSucceeded());
+        assertTrue(client.within(Server.PATIENT).reload(false).getSucceeded());
         for (JsonElement each : document.getAsJsonObject().getAsJsonArray("questions")) {
           JsonObject asked = each.getAsJsonObject();
           String id = text(asked, "id");

@@ -89,7 +89,7 @@ class DifferentialTest {
 
   private void round(Gate gate, AtomicLong barrier) throws Exception {
     change();
-    ReloadPolicyResponse reloaded = gate.client().reload(true);
+    ReloadPolicyResponse reloaded = gate.client().within(Server.PATIENT).reload(true);
     barrier.set(reloaded.getRevision());
     for (Diagnostic each : reloaded.getDiagnosticsList()) {
       assertTrue(
@@ -111,9 +111,9 @@ class DifferentialTest {
     }
     String partition = random.oneIn(2) ? "default" : "fair";
     if (random.oneIn(2)) {
-      gate.client().invalidate(RandomPolicies.USERS.subList(0, 2), partition, true);
+      gate.client().within(Server.PATIENT).invalidate(RandomPolicies.USERS.subList(0, 2), partition, true);
     } else {
-      gate.client().invalidateAll(partition, true);
+      gate.client().within(Server.PATIENT).invalidateAll(partition, true);
     }
     compare(gate, questions.subList(0, 500));
   }

@@ -51,19 +51,19 @@ class GateServerTest {
                             })
                         .build()))) {
       // The first such call waits for the leases of a previous process.
-      InvalidateUserGroupsResponse first = gate.client().invalidateAll("", true);
+      InvalidateUserGroupsResponse first = gate.client().within(Server.PATIENT).invalidateAll("", true);
       assertEquals(1, first.getWaitedOutCount());
       for (int round = 0; round < 10; round++) {
         String name = round % 2 == 0 ? "bob" : "alice";
         Server.write(policy, Server.yaml(name));
-        ReloadPolicyResponse reloaded = gate.client().reload(true);
+        ReloadPolicyResponse reloaded = gate.client().within(Server.PATIENT).reload(true);
         assertTrue(reloaded.getSucceeded());
         Decision decision = gate.check(ALICE);
         assertEquals(name.equals("alice"), decision.allowed());
         assertEquals(reloaded.getRevision(), decision.policyRevision());
       }
       assertTrue(gate.decided() > 5 && changes.get() > 1, gate.decided() + " " + changes);
-      Cursor change = gate.client().reload(false).getCursor();
+      Cursor change = gate.client().within(Server.PATIENT).reload(false).getCursor();
       long decided = gate.decided();
       assertTrue(gate.check(ALICE.withAtLeast(change)).allowed());
       assertEquals(decided, gate.decided());
@@ -91,7 +91,7 @@ class GateServerTest {
         for (int round = 0; round < 2; round++) {
           signal(process, "STOP");
           Server.write(policy, Server.yaml(round == 0 ? "bob" : "eve"));
-          ReloadPolicyResponse reloaded = client.reload(true);
+          ReloadPolicyResponse reloaded = client.within(Server.PATIENT).reload(true);
           assertTrue(reloaded.getSucceeded());
           // On a busy machine, reading the policy may outlast the lease: then nobody is waited for.
           for (String gate : reloaded.getWaitedOutList()) {

@@ -26,7 +26,7 @@ final class Server implements AutoCloseable {
   static final String ALL_ROLES = "callers.loopback.roles=check,read,admin,sync";
 
   /** Not reached even on a busy machine. */
-  static final Duration PATIENT = Duration.ofMinutes(1);
+  static final Duration PATIENT = Duration.ofMinutes(5);
 
   final String address;
   private final Process process;
@@ -86,11 +86,11 @@ final class Server implements AutoCloseable {
   @Override
   public void close() throws InterruptedException {
     process.destroy();
-    assertTrue(process.waitFor(1, TimeUnit.MINUTES), "the server does not end");
+    assertTrue(process.waitFor(PATIENT.toMinutes(), TimeUnit.MINUTES), "the server does not end");
   }
 
   static void eventually(String what, Callable<Boolean> holds) throws Exception {
-    long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+    long end = System.nanoTime() + PATIENT.toNanos();
     while (!holds.call()) {
       assertTrue(System.nanoTime() < end, "it never holds that " + what);
       Thread.sleep(1);

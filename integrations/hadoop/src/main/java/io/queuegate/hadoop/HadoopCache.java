@@ -1,5 +1,6 @@
 package io.queuegate.hadoop;
 
+import io.queuegate.LocalGate;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -16,7 +17,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Hadoop's {@code Groups} takes an empty list for a failed look-up, and then keeps the user's old groups
  * for up to ten times {@code hadoop.security.groups.cache.secs}. It can only drop the groups of all users, so
- * this is done at most once a second, and only for a user to whom it may still attribute groups.
+ * this is done at most once a second, and only for a user to whom it may still attribute groups, or once the
+ * groups of more users are invalidated than may be looked up.
  */
 final class HadoopCache {
   /** Runs work on another thread. */
@@ -30,10 +32,13 @@ final class HadoopCache {
   }
 
   /** How many users' groups in Hadoop's cache are remembered. */
-  static final int MAX_USERS = 100_000;
+  static final int MAX_USERS = LocalGate.MAX_USERS;
+  /** How many invalidated users are looked up, which takes the place of other users' groups in the gate. */
+  static final int MAX_LOOKUPS = 1_000;
 
   private static final Logger LOG = LoggerFactory.getLogger(HadoopCache.class);
-  private static final long PAUSE_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long PAUSE_MILLIS = 1_000;
+  private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(PAUSE_MILLIS);
   private static final long POLL_MILLIS = 10;
   /** How many times {@code cache.secs} Hadoop keeps groups that it cannot renew. */
   private static final int KEPT_PERIODS = 10;
@@ -90,6 +95,7 @@ final class HadoopCache {
       times = given.values().iterator();
     }
     given.put(user, now);
+    checkSoon(POLL_MILLIS); // unless no thread could be started for it before
   }
 
   private void removeOldest() {
@@ -98,13 +104,20 @@ final class HadoopCache {
     oldest.remove();
   }
 
-  /** Looks the groups of an invalidated user up, or of all users if it is null, if Hadoop may have some. */
+  /**
+   * Looks the groups of an invalidated user up, or of all users if it is null, if Hadoop may have some. If
+   * these are many users, Hadoop's cache is emptied instead.
+   */
   private synchronized void invalidated(String user) {
     long until = clock.getAsLong() + lookupNanos;
     if (user == null) {
       given.keySet().forEach(each -> checked.put(each, until));
     } else if (given.containsKey(user)) {
       checked.put(user, until);
+    }
+    if (checked.size() > MAX_LOOKUPS) {
+      checked.clear();
+      refreshSoon();
     }
     checkSoon(0);
   }
@@ -123,19 +136,28 @@ final class HadoopCache {
     }
     List<String> ended = new ArrayList<>();
     boolean isLast = false;
+    Throwable failure = null;
     for (Map.Entry<String, Long> each : now.entrySet()) {
-      List<String> groups = link.groups(each.getKey()); // requests them if they are missing
+      List<String> groups = null;
+      try {
+        groups = link.groups(each.getKey()); // requests them if they are missing
+      } catch (Throwable error) { // the executor would never tell
+        failure = error;
+      }
       if (groups != null || clock.getAsLong() - each.getValue() >= 0) {
         ended.add(each.getKey());
         isLast |= groups != null && groups.isEmpty();
       }
+    }
+    if (failure != null) {
+      LOG.warn("Cannot look up whether a user has lost all groups: Hadoop may keep the old ones.", failure);
     }
     synchronized (this) {
       ended.forEach(user -> checked.remove(user, now.get(user))); // unless invalidated again meanwhile
       if (isLast) {
         refreshSoon();
       }
-      checkSoon(POLL_MILLIS);
+      checkSoon(failure == null ? POLL_MILLIS : PAUSE_MILLIS);
     }
   }
 

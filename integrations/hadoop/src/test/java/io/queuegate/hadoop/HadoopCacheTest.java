@@ -66,6 +66,66 @@ class HadoopCacheTest {
     assertEquals(1, refreshesAfter(20));
   }
 
+  /** Look-ups of so many would take the place of the groups that the gate keeps for others. */
+  @Test
+  void manyUsersAreNotLookedUp() {
+    for (int i = 0; i < HadoopCache.MAX_LOOKUPS; i++) {
+      cache.gets("user" + i, DEV);
+      link.groups.put("user" + i, DEV);
+    }
+    link.invalidate.accept(null);
+    assertEquals(0, refreshesAfter(5_000));
+    assertEquals(HadoopCache.MAX_LOOKUPS, link.lookups);
+    link.lookups = 0;
+    cache.gets("alice", DEV);
+    int counted = 0;
+    for (int i = 0; i < 50; i++) {
+      link.invalidate.accept(null);
+      counted += refreshesAfter(50);
+    }
+    assertEquals(3, counted, "at most one a second");
+    assertEquals(1, refreshesAfter(5_000), "none is lost");
+    assertEquals(0, refreshesAfter(5_000));
+    assertEquals(0, link.lookups);
+  }
+
+  @Test
+  void manyUsersAreNotLookedUpOneByOneEither() {
+    for (int i = 0; i < HadoopCache.MAX_LOOKUPS + 1; i++) {
+      cache.gets("user" + i, DEV);
+    }
+    for (int i = 0; i < HadoopCache.MAX_LOOKUPS + 1; i++) {
+      link.invalidate.accept("user" + i);
+    }
+    assertEquals(1, refreshesAfter(5_000));
+    assertEquals(0, link.lookups);
+    link.groups.put("user7", NONE);
+    link.invalidate.accept("user7");
+    assertEquals(1, refreshesAfter(20), "a single user is looked up again");
+  }
+
+  @Test
+  void anErrorDoesNotEndTheLookups() {
+    cache.gets("alice", DEV);
+    cache.gets("bob", DEV);
+    link.groups.put("bob", NONE);
+    link.errorOfGroups = new IllegalStateException("planted");
+    link.errorUser = "alice";
+    link.invalidate.accept(null);
+    assertEquals(1, refreshesAfter(20), "others are looked up");
+    int lookups = link.lookups;
+    link.errorOfGroups = new OutOfMemoryError("planted");
+    assertEquals(0, refreshesAfter(1_000));
+    assertTrue(link.lookups - lookups <= 2, "not 100 times a second");
+    link.errorOfGroups = null;
+    link.groups.put("alice", NONE);
+    assertEquals(1, refreshesAfter(1_000));
+    link.errorOfGroups = new IllegalStateException("planted");
+    link.invalidate.accept("alice");
+    refreshesAfter(5_000);
+    assertTrue(due.isEmpty(), "not for ever");
+  }
+
   @Test
   void aUserWhoStillHasGroupsOrNeverHadSome() {
     cache.gets("alice", Arrays.asList("dev", "ops"));
@@ -156,5 +216,16 @@ class HadoopCacheTest {
     hasThreads = true;
     losesTheLastGroup("alice");
     assertEquals(1, refreshesAfter(2_000));
+  }
+
+  @Test
+  void aLackOfThreadsDoesNotEndTheLookups() {
+    cache.gets("alice", DEV);
+    hasThreads = false;
+    link.invalidate.accept("alice");
+    hasThreads = true;
+    link.groups.put("alice", NONE);
+    cache.gets("bob", DEV);
+    assertEquals(1, refreshesAfter(20));
   }
 }

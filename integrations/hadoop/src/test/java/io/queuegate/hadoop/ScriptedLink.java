@@ -23,6 +23,10 @@ final class ScriptedLink implements GateLink {
   Consumer<String> invalidate = user -> { };
   /** Thrown by each question. */
   Throwable error;
+  /** Thrown by each look-up of a user. */
+  Throwable errorOfGroups;
+  String errorUser;
+  int lookups;
   boolean isLive = true;
   LongSupplier fallbacks;
   String fault;
@@ -52,6 +56,10 @@ final class ScriptedLink implements GateLink {
 
   @Override
   public List<String> groups(String user) {
+    lookups++;
+    if (errorOfGroups != null && user.equals(errorUser)) {
+      ScriptedLink.<RuntimeException>sneak(errorOfGroups);
+    }
     return groups.get(user);
   }
 
