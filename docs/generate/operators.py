@@ -23,6 +23,8 @@ chart can give it another name. Only the accounts of Kubernetes and Kueue were t
 The others were read in the projects' manifests, charts and guides, except those of Airflow,
 JupyterHub and the training operator, that of KEDA in `kube-system`, and that of KubeRay in
 `kuberay-operator`. For these, no file of the project was read: compare them with your cluster.
+Where the column says "not published", queuegate does not know the account, and warns as about any
+unknown one.
 """
 _KINDS: Final = """\
 Whether a kind is checked depends on the settings. The last column is about settings that list all
@@ -47,7 +49,8 @@ def generate() -> str:
 
 
 def _accounts(operator: Operator) -> str:
-    return ", ".join(code(each.removeprefix(SERVICE_ACCOUNT)) for each in operator.accounts)
+    accounts = (code(each.removeprefix(SERVICE_ACCOUNT)) for each in operator.accounts)
+    return ", ".join(accounts) or "not published"
 
 
 def _kinds(kinds: Sequence[Kind]) -> str:

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.queues.listed_kinds import ListedKinds
+from queuegate_server.admission.queues.kinds import (
+    NAMESPACE,
+    POD_KINDS,
+    RESOURCE_CLAIM_TEMPLATE,
+    WORKLOAD_KINDS,
+)
+from queuegate_server.admission.queues.listed_kinds import RESOURCES, TEMPLATE_KINDS, ListedKinds
 from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.policy_review import review_settings
@@ -44,7 +50,7 @@ def test_an_operator_is_trusted_only_if_all_its_kinds_are_checked(operator: Oper
             assert f"{kind} ({group})" in found[0]
     places = [{"kind": "/".join(kind), "field": "spec.queue"} for kind in missing]
     with_places = {**ALL, "places": places}
-    if not operator.chooses:
+    if operator.accounts and not operator.chooses:
         left = warnings(f"^{operator.accounts[0]}$", schedulers=with_places)
         assert all("which may fetch" in each for each in left)
         assert len(left) == bool(operator.fetched)
@@ -54,6 +60,23 @@ def test_the_table() -> None:
     accounts = [account for operator in OPERATORS for account in operator.accounts]
     assert len(accounts) == len(set(accounts))
     assert all(operator.chooses is not bool(operator.kinds) for operator in OPERATORS)
+
+
+def test_each_listed_kind_belongs_to_an_operator() -> None:
+    """Or is built in, or of a scheduler, whose fields name queues."""
+    known = {kind for operator in OPERATORS for kind in operator.kinds}
+    places = build_places(QueueChecks.model_validate({"schedulers": ALL}))
+    assert {*WORKLOAD_KINDS, *TEMPLATE_KINDS} - known - NO_OPERATOR == set()
+    listed = {*WORKLOAD_KINDS, *TEMPLATE_KINDS, *POD_KINDS, RESOURCE_CLAIM_TEMPLATE, NAMESPACE}
+    assert set(RESOURCES) == listed | set(places.fields)
+
+
+NO_OPERATOR = {
+    # A webhook puts its labels into pods that others create.
+    ("kubeflow.org", "PodDefault"),
+    # The server of Argo Workflows creates its Workflows, in the name of whoever sends an event.
+    ("argoproj.io", "WorkflowEventBinding"),
+}
 
 
 def test_the_default_lists_only_controllers_of_kubernetes() -> None:
@@ -90,8 +113,8 @@ def test_whether_a_kind_is_checked_depends_on_the_settings() -> None:
 
 
 def test_an_operator_in_another_namespace_is_known_by_the_name_of_its_account() -> None:
-    [found] = warnings("^system:serviceaccount:tools:koord-descheduler$")
-    assert "matches the account of Koordinator's descheduler, which creates objects" in found
+    [found] = warnings("^system:serviceaccount:tools:tekton-pipelines-controller$")
+    assert "matches the account of Tekton Pipelines, which may fetch" in found
     [found] = warnings("^system:serviceaccount:tools:controller$")
     assert "is no account that queuegate knows" in found
 

@@ -17,6 +17,8 @@ UNREADABLE: Final = "{unreadable}"
 """Stands for all names in labels that cannot be parsed."""
 TEXT: Final = "{text}"
 """Stands for all names in an object that stands in text."""
+PATCH: Final = "{patch}"
+"""Stands for all names in labels and annotations that a JSON patch may set."""
 OPTIONS: Final = "{options}"
 """Stands for all names in options of a command."""
 UNKNOWN_PROJECT: Final = "{project}"
@@ -33,7 +35,9 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     " checked: write key:value,key:value, with at most 4096 characters and 100 entries, or a"
     " property for each of them",
     TEXT: "the object is written as text, so the queues in it cannot be checked: write it as a map"
-    " in its place",
+    " in its place, or create the object yourself",
+    PATCH: "the patch may change labels or annotations, so the queues among them cannot be checked:"
+    " leave out metadata, from and backslashes, and change the new object yourself",
     OPTIONS: "spark-submit would read the text as an option, so the queues in it cannot be checked:"
     " write the path of the application into mainApplicationFile, and options into sparkConf",
 }

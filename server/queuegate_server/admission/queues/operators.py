@@ -20,14 +20,15 @@ class Operator(NamedTuple):
 
     name: str
     accounts: tuple[str, ...]
-    """The users that it is in its usual installations."""
+    """The users that it is in its usual installations; none if its project does not publish
+    them."""
     kinds: tuple[Kind, ...]
     """The kinds from which it takes templates or names of queues."""
     chooses: bool = False
     """Whether its users choose queues in a way that the API server does not see, such as in a file
     or on a page, so that it is a user itself."""
     fetched: str = ""
-    """The templates that it may fetch from outside the cluster, where nobody checks them."""
+    """The templates that it may fetch from where nobody checks them."""
 
 
 def _accounts(*names: str) -> tuple[str, ...]:
@@ -40,6 +41,7 @@ def _kinds(group: str, kinds: str) -> tuple[Kind, ...]:
 
 
 _TRAINING: Final = _kinds("kubeflow.org", "JAXJob MPIJob PaddleJob PyTorchJob TFJob XGBoostJob")
+_MX_JOB: Final = _kinds("kubeflow.org", "MXJob")
 _RAY: Final = _kinds("ray.io", "RayCluster RayCronJob RayJob RayService")
 _APPLICATIONS: Final = _kinds("sparkoperator.k8s.io", "ScheduledSparkApplication SparkApplication")
 _TRAIN_JOBS: Final = _kinds(
@@ -49,7 +51,7 @@ _JOB_SET: Final = _kinds("jobset.x-k8s.io", "JobSet")
 _MPI_JOB: Final = _kinds("kubeflow.org", "MPIJob")
 _LEADER_WORKER_SET: Final = _kinds("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 _APP_WRAPPER: Final = _kinds("workload.codeflare.dev", "AppWrapper")
-_GROVE: Final = _kinds("grove.io", "PodClique PodCliqueSet")
+_GROVE: Final = _kinds("grove.io", "PodClique PodCliqueSet PodGangSet")
 _KUBERNETES: Final = (
     "cronjob daemon-set deployment endpoint endpointslice endpointslicemirroring ephemeral-volume"
     " job replicaset replication resource-claim statefulset"
@@ -147,7 +149,9 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         _RAY,
     ),
     Operator(
-        "the training operator of Kubeflow", _accounts("kubeflow:training-operator"), _TRAINING
+        "the training operator of Kubeflow",
+        _accounts("kubeflow:training-operator"),
+        (*_TRAINING, *_MX_JOB),
     ),
     Operator(
         "the MPI operator",
@@ -184,6 +188,11 @@ OPERATORS: Final[tuple[Operator, ...]] = (
             "argoproj.io",
             "AnalysisRun AnalysisTemplate ClusterAnalysisTemplate Experiment Rollout",
         ),
+    ),
+    Operator(
+        "Argo Events",
+        _accounts("argo-events:argo-events-sa"),
+        _kinds("argoproj.io", "EventBus EventSource Sensor"),
     ),
     Operator("Grove", _accounts("grove-system:grove-operator", "default:grove-operator"), _GROVE),
     Operator(
@@ -231,7 +240,7 @@ OPERATORS: Final[tuple[Operator, ...]] = (
     Operator(
         "Katib",
         _accounts("kubeflow:katib-controller"),
-        _kinds("kubeflow.org", "Experiment Trial"),
+        _kinds("kubeflow.org", "Experiment Suggestion Trial"),
     ),
     Operator(
         "Kubeflow Notebooks",
@@ -259,8 +268,76 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         _kinds(
             "kubevirt.io",
             "VirtualMachine VirtualMachineInstance VirtualMachineInstanceReplicaSet",
+        )
+        + _kinds("clone.kubevirt.io", "VirtualMachineClone")
+        + _kinds("export.kubevirt.io", "VirtualMachineExport")
+        + _kinds(
+            "instancetype.kubevirt.io",
+            "VirtualMachineClusterInstancetype VirtualMachineClusterPreference"
+            " VirtualMachineInstancetype VirtualMachinePreference",
+        )
+        + _kinds("pool.kubevirt.io", "VirtualMachinePool")
+        + _kinds("snapshot.kubevirt.io", "VirtualMachineRestore VirtualMachineSnapshotContent"),
+    ),
+    Operator(
+        "Kruise",
+        _accounts("kruise-system:kruise-manager"),
+        _kinds(
+            "apps.kruise.io",
+            "AdvancedCronJob BroadcastJob CloneSet DaemonSet SidecarSet StatefulSet"
+            " UnitedDeployment WorkloadSpread",
         ),
     ),
+    Operator(
+        "NVIDIA Dynamo",
+        _accounts(
+            *(
+                f"{namespace}:dynamo-platform-dynamo-operator-controller-manager"
+                for namespace in ("dynamo-system", "dynamo-cloud")
+            )
+        ),
+        _kinds(
+            "nvidia.com",
+            "DynamoCheckpoint DynamoComponentDeployment DynamoGraphDeployment"
+            " DynamoGraphDeploymentRequest",
+        ),
+        # The profiler is an image that the request names.
+        fetched="the deployments that the profiler of a DynamoGraphDeploymentRequest writes",
+    ),
+    Operator(
+        "Run:ai",
+        (),
+        _kinds(
+            "run.ai",
+            "DistributedInferenceWorkload DistributedWorkload InferenceWorkload"
+            " InteractiveWorkload RunaiJob TrainingWorkload",
+        ),
+    ),
+    Operator(
+        "the Paddle operator",
+        _accounts("paddle-system:paddle-manager-sa"),
+        _kinds("batch.paddlepaddle.org", "PaddleJob"),
+    ),
+    Operator(
+        "the MindSpore operator",
+        _accounts("ms-operator-system:ms-operator-controller-manager"),
+        _kinds("mindspore.gitee.com", "MSJob"),
+    ),
+    Operator(
+        "Kthena",
+        _accounts("kthena-system:kthena-controller-manager"),
+        _kinds("workload.serving.volcano.sh", "ModelBooster ModelServing"),
+    ),
+    Operator(
+        "AgentCube",
+        _accounts("agentcube-system:workloadmanager", "agentcube:workloadmanager"),
+        _kinds("runtime.agentcube.volcano.sh", "AgentRuntime CodeInterpreter"),
+    ),
+    Operator(
+        "KubeGene", _accounts("default:kube-dag"), _kinds("execution.kubegene.io", "Execution")
+    ),
+    Operator("Azure Machine Learning", (), _kinds("amlarc.azureml.com", "AmlJob")),
+    Operator("NVIDIA's SPOTRequests", (), _kinds("egx.nvidia.io", "SPOTRequest")),
     Operator(
         "the DevWorkspace operator",
         _accounts("devworkspace-controller:devworkspace-controller-serviceaccount"),

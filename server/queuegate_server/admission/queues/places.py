@@ -25,6 +25,7 @@ from queuegate_server.admission.queues.model import (
     COHORTS,
     FETCHED,
     LOCAL_QUEUES,
+    PATCH,
     TEXT,
 )
 from queuegate_server.admission.queues.names import PLACES
@@ -123,6 +124,7 @@ METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
     {
         ("", "Binding"),
         ("", "Pod"),
+        ("export.kubevirt.io", "VirtualMachineExport"),
         ("grove.io", "PodClique"),
         ("kubeflow.org", "Notebook"),
         ("kubeflow.org", "Suggestion"),
@@ -235,7 +237,8 @@ class HiddenPlace(NamedTuple):
     path: tuple[str, ...]
     """The members from the object to the field."""
     stands_for: str
-    """What stands for the names in the template: FETCHED, or TEXT if only text is hidden."""
+    """What stands for the names in the template: FETCHED, or, if only text hides them, TEXT, or
+    PATCH for a JSON patch."""
 
 
 HIDDEN: Final[Mapping[Kind, Sequence[HiddenPlace]]] = {
@@ -247,6 +250,24 @@ HIDDEN: Final[Mapping[Kind, Sequence[HiddenPlace]]] = {
     ),
     # A map, or JSON (`ScheduleSpecToExecutionSpec` in Kubeflow Pipelines).
     ("kubeflow.org", "ScheduledWorkflow"): (HiddenPlace(("spec", "workflow", "spec"), TEXT),),
+    # Patches of the VirtualMachine that the operator creates.
+    ("clone.kubevirt.io", "VirtualMachineClone"): (HiddenPlace(("spec", "patches"), PATCH),),
+    ("snapshot.kubevirt.io", "VirtualMachineRestore"): (HiddenPlace(("spec", "patches"), PATCH),),
+    # Objects that the operator creates (`HandleKubernetesComponents`).
+    ("workspace.devfile.io", "DevWorkspace"): tuple(
+        HiddenPlace((*above, "components", name, "inlined"), TEXT)
+        for above in (
+            ("spec", "template"),
+            ("spec", "template", "parent"),
+            ("spec", "contributions"),
+        )
+        for name in ("kubernetes", "openshift")
+    ),
+    ("workspace.devfile.io", "DevWorkspaceTemplate"): tuple(
+        HiddenPlace((*above, "components", name, "inlined"), TEXT)
+        for above in (("spec",), ("spec", "parent"))
+        for name in ("kubernetes", "openshift")
+    ),
 }
 """The templates that operators fetch or parse later, in kinds that are searched."""
 

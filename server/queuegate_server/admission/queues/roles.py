@@ -38,6 +38,7 @@ _WORKFLOW_METADATA: Final = "workflowMetadata"
 _TRAIN_JOB: Final[Kind] = ("trainer.kubeflow.org", "TrainJob")
 WITHIN: Final[Mapping[Kind, tuple[str, ...]]] = {
     ("argoproj.io", "WorkflowEventBinding"): (_SPEC, "submit"),
+    ("template.openshift.io", "TemplateInstance"): (_SPEC, "template", "objects"),
     ("trainer.kubeflow.org", "ClusterTrainingRuntime"): (_SPEC, "template"),
     ("trainer.kubeflow.org", "TrainingRuntime"): (_SPEC, "template"),
     ("workload.codeflare.dev", "AppWrapper"): (_SPEC, "components", "template"),

@@ -13,7 +13,13 @@ from typing import Any, Final, NamedTuple
 from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import RESOURCES
-from queuegate_server.admission.queues.model import EXPRESSION, NOT_TEXT, TEXT, QueueName
+from queuegate_server.admission.queues.model import (
+    EXPRESSION,
+    NOT_TEXT,
+    PATCH,
+    TEXT,
+    QueueName,
+)
 from queuegate_server.admission.queues.node_pools import NodePools
 from queuegate_server.admission.queues.places import HIDDEN, KeyPlace, Places
 from queuegate_server.admission.queues.positions import (
@@ -172,10 +178,19 @@ def _hidden(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | Non
     """Yield what stands for the names in a template that cannot be searched."""
     for path, stands_for in HIDDEN.get(kind, ()):
         for text, trail in _fields(node.value, path, node.trail):
-            if text and not (stands_for == TEXT and text == NOT_TEXT):
+            if text and _hides(stands_for, text):
                 yield from _unknown(stands_for, text, trail, _POD, _all_keys(places))
             else:
                 yield None
+
+
+def _hides(stands_for: str, text: str) -> bool:
+    """Return whether a text, or a map in its place, hides names of queues."""
+    if stands_for == PATCH:
+        # It reaches labels and annotations by their path or in a value, with or without escapes,
+        # or by a copy.
+        return any(part in text.lower() for part in ("metadata", "\\", '"from"'))
+    return stands_for != TEXT or text != NOT_TEXT
 
 
 def _fields(

@@ -583,6 +583,51 @@ def test_another_unknown_name_is_new() -> None:
             "spec.workflow.spec",
             "the object is written as text",
         ),
+        *(
+            (
+                f"{group}.kubevirt.io/{kind}",
+                {"patches": ['{"op": "remove", "path": "/spec/running"}', patch]},
+                {"patches": [patch.replace("queue", "other")]},
+                "spec.patches[1]",
+                "the patch may change labels or annotations",
+            )
+            for group, kind in (
+                ("clone", "VirtualMachineClone"),
+                ("snapshot", "VirtualMachineRestore"),
+            )
+            for patch in (
+                '{"op": "add", "path": "/spec/template/metadata/labels/queue", "value": "a"}',
+                '{"op": "add", "path": "/spec/template/Metadata/labels/queue", "value": "a"}',
+                '{"op": "add", "path": "/spec", "value": {"metadata": {"queue": {}}}}',
+                '{"op": "add", "path": "/spec/template/meta\\u0064ata/labels/queue", "value": 1}',
+                '{"op": "copy", "from": "/status/queue", "path": "/spec/template"}',
+            )
+        ),
+        *(
+            (
+                f"workspace.devfile.io/{kind}",
+                {**above, "components": [{"name": "a"}, {type_of: {"inlined": "{}"}}]},
+                {**above, "components": [{"name": "a"}, {type_of: {"inlined": "kind: Pod"}}]},
+                f"spec.components[1].{type_of}.inlined",
+                "the object is written as text",
+            )
+            for kind, above in (("DevWorkspaceTemplate", {}),)
+            for type_of in ("kubernetes", "openshift")
+        ),
+        *(
+            (
+                "workspace.devfile.io/DevWorkspace",
+                {name: value({"components": [{"kubernetes": {"inlined": "a"}}]})},
+                {name: value({"components": [{"kubernetes": {"inlined": "b"}}]})},
+                f"spec.{where}.components[0].kubernetes.inlined",
+                "the object is written as text",
+            )
+            for name, where, value in (
+                ("template", "template", lambda each: each),
+                ("template", "template.parent", lambda each: {"parent": each}),
+                ("contributions", "contributions[0]", lambda each: [each]),
+            )
+        ),
     ],
 )
 def test_a_template_that_an_operator_reads_later(
@@ -601,6 +646,18 @@ def test_a_template_that_an_operator_reads_later(
     found = required("workload.codeflare.dev/AppWrapper", wrapper).obstacles
     assert found[0].where == f"spec.components[0].template.{where}"
     assert required("example.com/Run", thing) == EMPTY
+
+
+def test_patches_of_other_members_hide_no_names() -> None:
+    patches = [
+        '{"op": "remove", "path": "/spec/template/spec/domain/devices/interfaces/0/macAddress"}',
+        '{"op": "add", "path": "/spec/runStrategy", "value": "Halted"}',
+    ]
+    for kind in (
+        "clone.kubevirt.io/VirtualMachineClone",
+        "snapshot.kubevirt.io/VirtualMachineRestore",
+    ):
+        assert required(kind, {"spec": {"patches": patches}}) == EMPTY
 
 
 POD_LABELS = labels(kueue="dev")["metadata"]
