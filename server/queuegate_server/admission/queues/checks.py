@@ -75,7 +75,7 @@ def requirements(
     kind = (review.group, review.kind)
     if kind == _POD and not is_processed(review.namespace) and not _is_for_yunikorn(review.new):
         # Mutating webhooks have run, and the scheduler of a pod cannot change.
-        places = places.without_bare_keys(YUNIKORN)
+        places = places.elsewhere or places
     try:
         found = yield from _new_names(kind, review, settings, places)
         before: list[QueueName] = []

@@ -283,6 +283,8 @@ class Places:
     """The mode of each scheduler; that of `admission.queues.places` is by position."""
     joined_labels: frozenset[str]
     """The labels with which names are joined."""
+    elsewhere: "Places | None" = None
+    """The places in pods that YuniKorn does not schedule."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -296,20 +298,20 @@ class Places:
             ),
         )
 
-    def without_bare_keys(self, scheduler: str) -> "Places":
-        """Return the places but a scheduler's keys that count only in certain metadata, such as
-        `queue` of pods.
+    def with_elsewhere(self) -> "Places":
+        """Return the places with those in pods that YuniKorn does not schedule: all but YuniKorn's
+        keys that count only in certain metadata, such as `queue` of pods.
         """
         keys = {
             map_name: {
                 key: tuple(
-                    each for each in found if not (each.scheduler == scheduler and each.in_pods)
+                    each for each in found if not (each.scheduler == YUNIKORN and each.in_pods)
                 )
                 for key, found in by_key.items()
             }
             for map_name, by_key in self.keys.items()
         }
-        return replace(self, keys=keys)
+        return replace(self, elsewhere=replace(self, keys=keys))
 
 
 def build_places(settings: QueueChecks) -> Places:
@@ -323,7 +325,7 @@ def build_places(settings: QueueChecks) -> Places:
             continue
         for name in place.maps:
             keys[name].setdefault(place.key, []).append(place)
-    return Places(
+    places = Places(
         {
             name: {key: tuple(places) for key, places in by_key.items()}
             for name, by_key in keys.items()
@@ -337,6 +339,7 @@ def build_places(settings: QueueChecks) -> Places:
             if each.joined_label
         ),
     )
+    return places.with_elsewhere()
 
 
 def own_scheduler(position: int) -> str:

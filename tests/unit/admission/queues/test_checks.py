@@ -606,12 +606,12 @@ def test_another_unknown_name_is_new() -> None:
         *(
             (
                 f"workspace.devfile.io/{kind}",
-                {**above, "components": [{"name": "a"}, {type_of: {"inlined": "{}"}}]},
-                {**above, "components": [{"name": "a"}, {type_of: {"inlined": "kind: Pod"}}]},
+                {"components": [{"name": "a"}, {type_of: {"inlined": "{}"}}]},
+                {"components": [{"name": "a"}, {type_of: {"inlined": "kind: Pod"}}]},
                 f"spec.components[1].{type_of}.inlined",
                 "the object is written as text",
             )
-            for kind, above in (("DevWorkspaceTemplate", {}),)
+            for kind in ("DevWorkspaceTemplate",)
             for type_of in ("kubernetes", "openshift")
         ),
         *(
