@@ -254,20 +254,17 @@ HIDDEN: Final[Mapping[Kind, Sequence[HiddenPlace]]] = {
     ("clone.kubevirt.io", "VirtualMachineClone"): (HiddenPlace(("spec", "patches"), PATCH),),
     ("snapshot.kubevirt.io", "VirtualMachineRestore"): (HiddenPlace(("spec", "patches"), PATCH),),
     # Objects that the operator creates (`HandleKubernetesComponents`).
-    ("workspace.devfile.io", "DevWorkspace"): tuple(
-        HiddenPlace((*above, "components", name, "inlined"), TEXT)
-        for above in (
-            ("spec", "template"),
-            ("spec", "template", "parent"),
-            ("spec", "contributions"),
+    **{
+        ("workspace.devfile.io", kind): tuple(
+            HiddenPlace((*above, "components", name, "inlined"), TEXT)
+            for above in (spec, (*spec, "parent"), ("spec", "contributions"))
+            for name in ("kubernetes", "openshift")
         )
-        for name in ("kubernetes", "openshift")
-    ),
-    ("workspace.devfile.io", "DevWorkspaceTemplate"): tuple(
-        HiddenPlace((*above, "components", name, "inlined"), TEXT)
-        for above in (("spec",), ("spec", "parent"))
-        for name in ("kubernetes", "openshift")
-    ),
+        for kind, spec in (
+            ("DevWorkspace", ("spec", "template")),
+            ("DevWorkspaceTemplate", ("spec",)),
+        )
+    },
 }
 """The templates that operators fetch or parse later, in kinds that are searched."""
 
