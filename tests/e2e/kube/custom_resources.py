@@ -128,6 +128,16 @@ RESOURCES: Sequence[Resource] = (
         is_namespaced=False,
     ),
     Resource("workspace.devfile.io", "DevWorkspaceTemplate", "devworkspacetemplates", "v1alpha2"),
+    Resource("argoproj.io", "EventBus", "eventbus", "v1alpha1"),
+    Resource("machinelearning.seldon.io", "SeldonDeployment", "seldondeployments"),
+    Resource("apps.openshift.io", "DeploymentConfig", "deploymentconfigs"),
+    Resource("disaggregatedset.x-k8s.io", "DisaggregatedSet", "disaggregatedsets"),
+    Resource("trainer.kubeflow.org", "OptimizationJob", "optimizationjobs", "v1alpha1"),
+    Resource(
+        *("config.koordinator.sh", "ClusterColocationProfile", "clustercolocationprofiles"),
+        version="v1alpha1",
+        is_namespaced=False,
+    ),
     Resource("batch.example.com", "TrainingRun", "trainingruns"),
     Resource("unread.example.com", "Widget", "widgets"),
 )

@@ -67,6 +67,8 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("build.openshift.io", "Build"): "builds",
     ("build.openshift.io", "BuildConfig"): "buildconfigs",
     ("clone.kubevirt.io", "VirtualMachineClone"): "virtualmachineclones",
+    ("config.koordinator.sh", "ClusterColocationProfile"): "clustercolocationprofiles",
+    ("disaggregatedset.x-k8s.io", "DisaggregatedSet"): "disaggregatedsets",
     ("egx.nvidia.io", "SPOTRequest"): "spotrequests",
     ("execution.kubegene.io", "Execution"): "executions",
     ("export.kubevirt.io", "VirtualMachineExport"): "virtualmachineexports",
@@ -162,6 +164,7 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("tekton.dev", "TaskRun"): "taskruns",
     ("template.openshift.io", "TemplateInstance"): "templateinstances",
     ("trainer.kubeflow.org", "ClusterTrainingRuntime"): "clustertrainingruntimes",
+    ("trainer.kubeflow.org", "OptimizationJob"): "optimizationjobs",
     ("trainer.kubeflow.org", "TrainJob"): "trainjobs",
     ("trainer.kubeflow.org", "TrainingRuntime"): "trainingruntimes",
     ("training.volcano.sh", "HyperJob"): "hyperjobs",
@@ -187,6 +190,7 @@ TEMPLATE_KINDS: Final[Sequence[Kind]] = (
     ("build.openshift.io", "Build"),
     ("build.openshift.io", "BuildConfig"),
     ("clone.kubevirt.io", "VirtualMachineClone"),
+    ("config.koordinator.sh", "ClusterColocationProfile"),
     ("extensions.agents.x-k8s.io", "SandboxClaim"),
     ("extensions.agents.x-k8s.io", "SandboxTemplate"),
     ("instancetype.kubevirt.io", "VirtualMachineClusterInstancetype"),
@@ -210,8 +214,9 @@ TEMPLATE_KINDS: Final[Sequence[Kind]] = (
     ("workspace.devfile.io", "DevWorkspaceTemplate"),
 )
 """Custom kinds with templates, labels or annotations that become those of pods only if another
-object refers to them, or in another object. In Koordinator's Reservation they reserve resources for
-pods, and those of OpenShift's builds count only as those of a pod's owner, which KAI reads."""
+object refers to them, in another object, or in pods that they select. In Koordinator's Reservation
+they reserve resources for pods, and those of OpenShift's builds count only as those of a pod's
+owner, which KAI reads."""
 TEMPLATES: Final[Sequence[Resource]] = tuple(
     sorted(
         ((kind[0], RESOURCES[kind]) for kind in (*WORKLOAD_KINDS, *TEMPLATE_KINDS)), key="/".join

@@ -45,7 +45,7 @@ _MX_JOB: Final = _kinds("kubeflow.org", "MXJob")
 _RAY: Final = _kinds("ray.io", "RayCluster RayCronJob RayJob RayService")
 _APPLICATIONS: Final = _kinds("sparkoperator.k8s.io", "ScheduledSparkApplication SparkApplication")
 _TRAIN_JOBS: Final = _kinds(
-    "trainer.kubeflow.org", "ClusterTrainingRuntime TrainingRuntime TrainJob"
+    "trainer.kubeflow.org", "ClusterTrainingRuntime OptimizationJob TrainingRuntime TrainJob"
 )
 _JOB_SET: Final = _kinds("jobset.x-k8s.io", "JobSet")
 _MPI_JOB: Final = _kinds("kubeflow.org", "MPIJob")
@@ -123,7 +123,10 @@ OPERATORS: Final[tuple[Operator, ...]] = (
     Operator(
         "Koordinator",
         _accounts("koordinator-system:koord-manager"),
-        _kinds("quota.koordinator.sh", "ElasticQuotaProfile"),
+        (
+            *_kinds("config.koordinator.sh", "ClusterColocationProfile"),
+            *_kinds("quota.koordinator.sh", "ElasticQuotaProfile"),
+        ),
     ),
     Operator(
         "Koordinator's descheduler",
@@ -167,7 +170,11 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         _TRAIN_JOBS,
     ),
     Operator("JobSet", _accounts("jobset-system:jobset-controller-manager"), _JOB_SET),
-    Operator("LeaderWorkerSet", _accounts("lws-system:lws-controller-manager"), _LEADER_WORKER_SET),
+    Operator(
+        "LeaderWorkerSet",
+        _accounts("lws-system:lws-controller-manager"),
+        (*_LEADER_WORKER_SET, *_kinds("disaggregatedset.x-k8s.io", "DisaggregatedSet")),
+    ),
     Operator(
         "AppWrapper", _accounts("appwrapper-system:appwrapper-controller-manager"), _APP_WRAPPER
     ),

@@ -126,17 +126,20 @@ METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
         ("", "Pod"),
         ("export.kubevirt.io", "VirtualMachineExport"),
         ("grove.io", "PodClique"),
-        ("kubeflow.org", "Notebook"),
-        ("kubeflow.org", "Suggestion"),
-        ("kubernetes.dask.org", "DaskCluster"),
+        *(("kubeflow.org", kind) for kind in ("Experiment", "Notebook", "Suggestion")),
+        *(("kubernetes.dask.org", kind) for kind in ("DaskCluster", "DaskJob", "DaskWorkerGroup")),
         ("kubevirt.io", "VirtualMachineInstance"),
         ("serving.knative.dev", "Revision"),
         ("serving.kserve.io", "InferenceGraph"),
         ("serving.kserve.io", "InferenceService"),
+        *(
+            ("sparkoperator.k8s.io", kind)
+            for kind in ("ScheduledSparkApplication", "SparkApplication", "SparkConnect")
+        ),
         *(("tekton.dev", kind) for kind in ("Pipeline", "PipelineRun", "Task", "TaskRun")),
     }
 )
-"""The kinds whose metadata becomes that of a pod."""
+"""The kinds whose labels become those of pods."""
 _GROVE: Final = frozenset({"grove.io"})
 
 KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {

@@ -2,9 +2,11 @@
 
 The rules come from Kubernetes, Argo Workflows, the Spark operator, the AppWrapper operator
 (`appwrapper_types.go`), AgentCube (`agent_type.go`), Grove (`PodCliqueTemplateSpec`), KServe
-(`ComponentExtensionSpec`), Kubeflow's PodDefault, KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), and
-Kubeflow's Trainer, whose TrainJob has `spec.labels` for the JobSet and its Jobs
-(`trainjob_types.go`), and whose runtimes have a JobSet's metadata (`trainingruntime_types.go`).
+(`ComponentExtensionSpec`), Koordinator (`cluster_colocation_profile_types.go`), Kubeflow's
+PodDefault, KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), LeaderWorkerSet (`DisaggregatedRoleSpec`),
+OpenShift (`deployer_controller.go`), Seldon Core (`createDeploymentWithoutEngine`), and Kubeflow's
+Trainer, whose TrainJob has `spec.labels` for the JobSet and its Jobs (`trainjob_types.go`), and
+whose runtimes have a JobSet's metadata (`trainingruntime_types.go`).
 """
 
 from collections.abc import Mapping
@@ -29,23 +31,35 @@ _HEAD_GROUP: Final = "headGroupSpec"
 _SETS_OF_PODS: Final = frozenset({"cliques", "podSetInfos", "workerGroupSpecs"})
 """Lists in Grove's kinds, an AppWrapper and a RayCluster whose items have labels for pods."""
 _LABELS_OF_PODS: Final = frozenset(
-    {"nvidia.com", "run.ai", "runtime.agentcube.volcano.sh", "serving.kserve.io"}
+    {
+        "apps.openshift.io",
+        "config.koordinator.sh",
+        "machinelearning.seldon.io",
+        "nvidia.com",
+        "run.ai",
+        "runtime.agentcube.volcano.sh",
+        "serving.kserve.io",
+    }
 )
 """API groups in whose kinds pods get labels from members of many names."""
 _POD_DEFAULT: Final[Kind] = ("kubeflow.org", "PodDefault")
 _WORKFLOW_METADATA: Final = "workflowMetadata"
 """A member of Argo's kinds that has labels for a Workflow, which Argo does not copy to pods."""
 _TRAIN_JOB: Final[Kind] = ("trainer.kubeflow.org", "TrainJob")
+_TRAIN_JOB_TEMPLATE: Final = "trainJobTemplate"
+"""A member of an OptimizationJob that has the metadata and specification of a TrainJob."""
 WITHIN: Final[Mapping[Kind, tuple[str, ...]]] = {
     ("argoproj.io", "WorkflowEventBinding"): (_SPEC, "submit"),
+    ("disaggregatedset.x-k8s.io", "DisaggregatedSet"): (_SPEC, "roles"),
     ("template.openshift.io", "TemplateInstance"): (_SPEC, "template", "objects"),
     ("trainer.kubeflow.org", "ClusterTrainingRuntime"): (_SPEC, "template"),
+    ("trainer.kubeflow.org", "OptimizationJob"): (_SPEC, _TRAIN_JOB_TEMPLATE),
     ("trainer.kubeflow.org", "TrainingRuntime"): (_SPEC, "template"),
     ("workload.codeflare.dev", "AppWrapper"): (_SPEC, "components", "template"),
 }
-"""Where objects of a kind contain others, which operators create: Workflows, JobSets, or objects of
-any kind. Lists on the way are not levels. Elsewhere, a map is not what its `kind` claims: pods'
-templates in kinds that keep unknown members may have one."""
+"""Where objects of a kind contain others, which operators create: Workflows, LeaderWorkerSets,
+JobSets, TrainJobs, or objects of any kind. Lists on the way are not levels. Elsewhere, a map is not
+what its `kind` claims: pods' templates in kinds that keep unknown members may have one."""
 
 
 class Role(Enum):
@@ -103,7 +117,9 @@ def role_of(
         # The custom resource of Spark keeps unknown members, which could make its pods look like
         # Jobs.
         return Role.POD if in_spark else _role_of_metadata(members, above)
-    if name == _WORKFLOW_METADATA or (name == _SPEC and kind == _TRAIN_JOB):
+    if name == _WORKFLOW_METADATA or (
+        name == _SPEC and (kind == _TRAIN_JOB or above == _TRAIN_JOB_TEMPLATE)
+    ):
         return Role.OWNER
     if (
         name.endswith(_METADATA_OF_PODS)
@@ -111,14 +127,24 @@ def role_of(
         or name == _HEAD_GROUP
     ):
         return Role.POD
-    if owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT:
+    if _is_of_pods(owner):
         return Role.POD  # before selectors, because users choose the names of some members
     return Role.OTHERS_LABELS if name.endswith(_SELECTORS) else Role.OTHER
 
 
-def role_of_items(name: str) -> Role:
-    """Return the role of the items of a list."""
-    return Role.POD if name in _SETS_OF_PODS else Role.OTHER
+def role_of_items(name: str, owner: Kind) -> Role:
+    """Return the role of the items of a list.
+
+    Args:
+        name: The name of the member that the list is.
+        owner: The kind of the object, or of the object within it, to which the list belongs.
+    """
+    return Role.POD if name in _SETS_OF_PODS or _is_of_pods(owner) else Role.OTHER
+
+
+def _is_of_pods(owner: Kind) -> bool:
+    """Return whether pods get labels from members of many names in an object of a kind."""
+    return owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT
 
 
 def _role_of_metadata(members: Mapping[str, Any], above: str) -> Role:

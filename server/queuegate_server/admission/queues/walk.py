@@ -232,7 +232,7 @@ def _members(
 
 
 def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
-    role = role_of_items(_name_of(node.trail))
+    role = role_of_items(_name_of(node.trail), node.owner)
     for number, item in enumerate(items):
         if isinstance(item, dict | list):
             trail = Trail(node.trail, number)
