@@ -41,6 +41,11 @@ WITHIN: dict[Kind, Path] = {
     ("argoproj.io", "WorkflowEventBinding"): ("spec", "submit"),
     ("workload.codeflare.dev", "AppWrapper"): ("spec", "components", "template"),
 }
+METADATA_OF_PODS: set[Kind] = {
+    ("", "Pod"),
+    ("", "Binding"),
+    ("sparkoperator.k8s.io", "SparkApplication"),
+}
 PREFIXED = {YUNIKORN: "yunikorn", KUEUE: "kueue", OWN: "places[0]"}
 KINDS: list[Kind] = [
     ("", "Pod"),
@@ -228,7 +233,7 @@ class Naive:
             yield "kai"
         if key == "project" and map_name == "labelsFrom" and not is_name(labels.get(KAI)):
             yield from ["kai"] * (of_pod or self.is_of_owner(path))
-        is_pod = self.object_of_metadata(path) in {("", "Pod"), ("", "Binding")}
+        is_pod = self.object_of_metadata(path) in METADATA_OF_PODS
         if key == "queue" and (of_pod or is_pod):
             yield from ["yunikorn"] * (
                 not is_name(labels.get(YUNIKORN)) and not is_name(annotations.get(YUNIKORN))
