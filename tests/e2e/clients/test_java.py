@@ -15,6 +15,7 @@ NEEDED = {
     "ClientServerTest.queueVectors",
     "ClientServerTest.unixSockets",
     "DifferentialTest.aGateDecidesAsTheServer",
+    "ExpiredCertificatesTest.theCallersCertificate",
     "GateFakeTest.threadsShareAGate",
     "GateServerTest.aGateInAProcessThatIsStopped",
     "GateServerTest.aServerThatRestarts",
