@@ -48,6 +48,13 @@ class Yarn(NamedTuple):
         """Return how often Hadoop has emptied its cache, which it logs."""
         return self.manager.log.count("clearing userToGroupsMap cache")
 
+    def rest(self) -> int:
+        """Return that number once it stays: a former test's change may empty the cache again."""
+        count = -1
+        while count != (count := self.times_emptied()):
+            time.sleep(5)
+        return count
+
 
 @pytest.fixture(
     scope="module", params=[f"{r} {m}" for r in RELEASES for m in ("GroupsAlone", "Harness")]
@@ -70,13 +77,13 @@ def yarn(
 
 
 def test_hadoop_is_not_emptied_for_others(yarn: Yarn) -> None:
-    before = yarn.times_emptied()
+    before = yarn.rest()
     with queuegate.Client(yarn.server.address, timeout=30) as client:
         for _ in range(3):
-            assert yarn.groups("kept") == [["ops", "dev"], ["ops", "dev"]]
+            yarn.become("kept", "ops", "dev")
             assert yarn.groups("stranger") == [[], []]
             client.invalidate(["kept", "stranger"], wait=True)
-    assert yarn.times_emptied() == before
+    assert yarn.rest() == before
 
 
 @pytest.mark.parametrize("invalidated", [["erin"], None], ids=["the user", "everybody"])
@@ -87,7 +94,7 @@ def test_a_last_group_goes(yarn: Yarn, invalidated: list[str] | None) -> None:
             yarn.directory.change("erin", is_member=True)
             client.invalidate(invalidated, wait=True)
             yarn.become("erin", "ops")
-            assert yarn.groups("kept") == [["ops", "dev"], ["ops", "dev"]]
+            yarn.become("kept", "ops", "dev")
             yarn.directory.change("erin", is_member=False)
             assert not client.invalidate(invalidated, wait=True).waited_out
             yarn.become("erin")

@@ -22,7 +22,7 @@ from xml.sax.saxutils import escape
 
 RELEASES: Final = ("3.3.6", "3.4.2", "3.5.0")
 BUILD_SECONDS: Final = 1200
-ANSWER_SECONDS: Final = 120
+ANSWER_SECONDS: Final = 900
 
 _PROGRAMS: Final = {
     "resource-manager": Path(__file__).parent,
