@@ -131,6 +131,9 @@ def _failure(
         if instead and _EVALUATED_QUEUE not in expected.more:
             differences.append(f"the queue does not exist, and {instead} decides instead")
             remedy = f"correct the queue, or add `{_EVALUATED_QUEUE}: {instead}` to the test"
+        elif expected.more.get(_EVALUATED_QUEUE) and not instead:
+            differences.append("the queue exists")
+            remedy = f"remove {_EVALUATED_QUEUE}, which is for queues that do not exist"
         if shared := ambiguous_name(client, expected.queue, expected.partition):
             differences.append(shared)
         if differences:
@@ -142,7 +145,9 @@ def _failure(
             shown = "\n".join(lines).split("\n")
     except QueuegateError as error:
         differences = [f"{error.code}: {error.message}"]
-        if groups:
+        if partition_name(expected.partition) not in client.snapshot.served:
+            remedy = "write `partition: NAME` in the test, with one of them"
+        elif groups:
             differences.append("partition without a resolver: the request gives the groups")
     except ValueError as error:
         differences = [str(error)]

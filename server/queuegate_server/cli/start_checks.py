@@ -290,7 +290,8 @@ def _listener_faults(
                 if fault := loaded.validity_fault():
                     text = f"{tls.certificate_file}: {fault}"
                     location = (*above, "certificate_file")
-                    yield source_map.warning(location, text, "issue a new certificate")
+                    remedy = "issue one that is valid now, or correct this machine's clock"
+                    yield source_map.warning(location, text, remedy)
             except BadFile as error:
                 text = str(error)
                 faulty = (key for key, path in tls if text.startswith(f"{path}: "))

@@ -75,6 +75,8 @@ class _OpenNode:
     size_before: _Size
     key: ScalarNode | None = None
     """The key in a mapping whose value is parsed next."""
+    merge_key: ScalarNode | None = None
+    """The key `<<`."""
     merged: list[Node] = field(default_factory=list)
 
 
@@ -205,12 +207,16 @@ class _Builder:
             return
         parent.key = None
         text = key.text
-        if text == _MERGE and key.plain:
-            parent.merged.append(node)
-        elif text in container.entries:
-            first = container.entries[text][0].line
-            message = f"the key {quoted(text)} is repeated; line {first} already has it"
-            self._diagnostics.error(key, message, "keep one of them")
+        first = container.entries[text][0] if text in container.entries else None
+        if text == _MERGE and (first := first or parent.merge_key) is None and key.plain:
+            parent.merge_key = key
+            parent.merged = node.items if isinstance(node, SequenceNode) else [node]
+        elif first is not None:
+            message = f"the key {quoted(text)} is repeated; line {first.line} already has it"
+            remedy = "keep one of them"
+            if text == _MERGE:
+                remedy = "merge several mappings as a list, as in `<<: [*a, *b]`"
+            self._diagnostics.error(key, message, remedy)
         else:
             container.entries[text] = (key, node)
 
@@ -222,12 +228,11 @@ class _Builder:
 
     def _merge(self, mapping: MappingNode, merged: list[Node]) -> None:
         for node in merged:
-            for source in node.items if isinstance(node, SequenceNode) else [node]:
-                if not isinstance(source, MappingNode):
-                    message = "<< merges something that is not a mapping"
-                    raise ParseError(source, message, "merge an alias of a mapping")
-                for key, entry in source.entries.items():
-                    mapping.entries.setdefault(key, entry)
+            if not isinstance(node, MappingNode):
+                message = "<< merges something that is not a mapping"
+                raise ParseError(node, message, "merge an alias of a mapping")
+            for key, entry in node.entries.items():
+                mapping.entries.setdefault(key, entry)
 
     def _check_tag(self, tag: str, node: Node) -> None:
         if not isinstance(node, _TAGS.get(tag, ())):

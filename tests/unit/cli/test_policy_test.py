@@ -151,6 +151,26 @@ def test_a_queue_that_does_not_exist_fails(folder: Path, queue: str, *, allowed:
     assert "expected root.other" in run(".").stdout
 
 
+def test_evaluated_queue_of_a_queue_that_exists_fails(folder: Path) -> None:
+    text = "policy: queues.yaml\nusers: {boss: []}\ntests: [{user: boss, queue: root.a, "
+    (folder / "some_test.yaml").write_text(f"{text}allowed: true, evaluated_queue: root.a}}]\n")
+    done = run(".")
+    assert done.exit_code == 1
+    message = "evaluated_queue is empty, expected root.a; the queue exists (remove evaluated_queue,"
+    assert message in done.stdout
+
+
+@pytest.mark.parametrize("written", ["", "partition: gpux, "])
+def test_a_partition_that_does_not_exist_fails(folder: Path, written: str) -> None:
+    (folder / "queues.yaml").write_text(POLICY.replace("[{q", "[{name: gpu, q", 1))
+    text = f"tests: [{{user: sue, queue: root.a, {written}allowed: false}}]\n"
+    (folder / "some_test.yaml").write_text(f"policy: queues.yaml\nusers: {{sue: [g1]}}\n{text}")
+    done = run(".")
+    assert done.exit_code == 1
+    message = "does not exist; partitions are: gpu (write `partition: NAME` in the test, with one"
+    assert message in done.stdout
+
+
 def test_a_name_of_several_queues_fails(folder: Path) -> None:
     key = "yarn.scheduler.capacity.root"
     (folder / "queues.yaml").write_text(

@@ -98,7 +98,7 @@ class Fields:
         for key, (position, node) in mapping.entries.items() if mapping else ():
             reader = readers.get(key)
             if reader is None:
-                self._unknown_key(position, readers, what)
+                self._unknown_key(position, node, readers, what)
                 continue
             attribute, read = reader
             value = read(self, key, node)
@@ -106,9 +106,11 @@ class Fields:
                 values[attribute] = value
         return values
 
-    def _unknown_key(self, key: ScalarNode, known: Collection[str], what: str) -> None:
+    def _unknown_key(self, key: ScalarNode, value: Node, known: Collection[str], what: str) -> None:
         lower = key.text.lower()
-        if lower in known:
+        if _has_no_colon(key, value):
+            remedy = "if it is part of the value before the comma, put that value in quotes"
+        elif lower in known:
             remedy = f"write {lower}"
         elif self._elsewhere and (place := self._elsewhere(lower, what, self.partition)):
             remedy = place
@@ -220,6 +222,12 @@ class Fields:
 
     def _error(self, node: Node, message: str, remedy: str) -> None:
         self._diagnostics.error(node, message, remedy, self.queue)
+
+
+def _has_no_colon(key: ScalarNode, value: Node) -> bool:
+    """Return whether a key within braces stands alone, as `bob` in `{submitacl: ann, bob }`."""
+    end = key.column + len(key.text)
+    return key.plain and value.line == key.line and value.column <= end + 1
 
 
 def boolean(node: ScalarNode) -> bool | None:

@@ -7,7 +7,7 @@ Keys are the lower-case field names of YuniKorn's `pkg/common/configs/config.go`
 queue is added, as in `checkQueuesStructure` in `configvalidator.go`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -375,15 +375,25 @@ PARTITION_SETTINGS: Final = frozenset(
     {"acl_names", "cache", "resolver", "semantics", "trust_provided_groups"}
 )
 _ACLS: Final = frozenset({"adminacl", "submitacl"})
-_PLACES: Final = {
-    "a partition": _PARTITION,
+_PLACES: Final[Mapping[str, Collection[str]]] = {
     "a queue": _QUEUE,
-    "resources": dict.fromkeys(("guaranteed", "max")),
+    "resources": ("guaranteed", "max"),
     "a limit": _LIMIT,
+    "a filter": ("type", *_SUBJECTS),
     "a placement rule": _RULE,
+    "a partition": _PARTITION,
     "the document": _DOCUMENT,
 }
 """The keys of each place, for keys that are in another one. The first place applies."""
+_INSIDE: Final = {
+    "the document": ("a partition",),
+    "a limit": ("a queue", "resources"),
+    "a placement rule": ("a filter",),
+    "a filter": ("a placement rule",),
+}
+"""The places to which a key is more likely to belong than to the first one, by the mapping in which
+it stands."""
+_IN_MANY_PLACES: Final = frozenset({"name", "type"})
 
 
 def _elsewhere(key: str, what: str, partition: str) -> str:
@@ -396,10 +406,11 @@ def _elsewhere(key: str, what: str, partition: str) -> str:
         return f"move it to a queue; that of the queue {ROOT} applies to the whole partition"
     if what == "a child template" and key in _ACLS:
         return "move it to the parent queue, whose ACLs apply to the queues created below it"
-    if what == "resources":
-        return "move the amounts below guaranteed or max"
-    place = next((place for place, keys in _PLACES.items() if key in keys), "")
-    return f"move it to {place}" if place else ""
+    nearby = _INSIDE.get(what, ())
+    for place in (*nearby, *_PLACES):
+        if key in _PLACES[place] and (place in nearby or key not in _IN_MANY_PLACES):
+            return f"move it to {place}"
+    return "move the amounts below guaranteed or max" if what == "resources" else ""
 
 
 def _key_of_settings(root: Node) -> ScalarNode | None:
