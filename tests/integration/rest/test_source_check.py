@@ -102,8 +102,14 @@ def test_a_user_by_attribute(config: Path, realm: FakeRealm) -> None:
     ("settings", "notes"),
     [
         ({"cachePolicy": "DEFAULT"}, ("whose cache policy is DEFAULT", "without a bound")),
-        ({}, ("whose cache policy is DEFAULT", "set the policy to MAX_LIFESPAN or NO_CACHE")),
-        ({"cachePolicy": "MAX_LIFESPAN"}, ("whose cache policy is MAX_LIFESPAN", "without")),
+        (
+            {},
+            (
+                "whose cache policy is DEFAULT",
+                "set the policy to MAX_LIFESPAN, with a Max lifespan, or",
+            ),
+        ),
+        ({"cachePolicy": "MAX_LIFESPAN"}, ("whose cache policy is MAX_LIFESPAN", "a Max lifespan")),
         ({"cachePolicy": "MAX_LIFESPAN", "maxLifespan": "90000"}, ("for up to 90 s (cache",)),
         ({"fullSyncPeriod": "600"}, ("next full synchronization, every 600 s (cache policy DEFA",)),
         ({"fullSyncPeriod": "-1"}, ("without a bound",)),

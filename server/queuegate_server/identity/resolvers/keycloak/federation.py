@@ -56,7 +56,8 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
         return (
             f"the user comes from the user federation {name!r}, whose cache policy is "
             f"{policy[:40]}: Keycloak answers with groups that its directory took away, and with "
-            f"deleted users, without a bound (set the policy to {_LIFESPAN} or NO_CACHE)"
+            f"deleted users, without a bound (set the policy to {_LIFESPAN}, with "
+            "a Max lifespan, or to NO_CACHE)"
         )
     return (
         f"the user comes from the user federation {name!r}: Keycloak {does} (cache policy "
