@@ -217,10 +217,28 @@ async def test_an_event_below_all_that_are_read(
     log.now += READ_ALL_SECONDS
     expected = AffectedUsers(("-1",)) if past else EVERYBODY
     assert await query.changed() == expected
-    warnings = ["the newest 1000 are of the future" in each for each in caplog.messages]
+    warnings = [
+        "the newest 1000 are of the last 30 s or of the" in each for each in caplog.messages
+    ]
     assert warnings == ([] if past else [True])
     assert await query.changed() == AffectedUsers()
-    log.server_time = 5_010.0
+    log.server_time = 5_040.0
+    log.now += READ_ALL_SECONDS
+    assert await query.changed() == AffectedUsers()
+
+
+@pytest.mark.parametrize("back", [10, 25])
+async def test_a_clock_that_was_set_back_after_many_events(back: int) -> None:
+    """It has caught up when all pages are read."""
+    log = Log(0)
+    log.events = [event(number, 1_000_000 - number) for number in range(MAX_PAGES * PAGE)]
+    query = log.query()
+    await query.begin()
+    log.events.append(event(-1, (1_000 - back) * 1_000))
+    log.server_time += READ_ALL_SECONDS - back
+    log.now += READ_ALL_SECONDS
+    assert await query.changed() == EVERYBODY
+    log.server_time += READ_ALL_SECONDS
     log.now += READ_ALL_SECONDS
     assert await query.changed() == AffectedUsers()
 

@@ -10,6 +10,7 @@ its time.
 import hashlib
 import json
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
@@ -72,7 +73,8 @@ class _Reading(NamedTuple):
     is_end: bool = False
     """Whether there are no others."""
     hides_new: bool = False
-    """Whether new events may be below all that can be read, because these are in the future."""
+    """Whether new events may be below all that can be read, because none of these is older than
+    the last full read."""
 
 
 class AdminEvents:
@@ -96,7 +98,8 @@ class AdminEvents:
         self._seen: dict[bytes, None] | None = None
         """The digests of the events that have been read, the newest one first; None if they are
         unknown."""
-        self._read_all_at = 0.0
+        self._all_read_at = -math.inf
+        """When all pages were read, on the clock."""
 
     @property
     def position(self) -> bytes:
@@ -111,7 +114,7 @@ class AdminEvents:
     def resume(self, position: bytes) -> None:
         """Continue after the events that were read."""
         self._seen = decode_position(position)
-        self._read_all_at = self._clock() + READ_ALL_SECONDS
+        self._all_read_at = self._clock()
 
     async def changed(self) -> AffectedUsers:
         """Return users whose groups may have changed since the last call. Raises RequestFault."""
@@ -130,9 +133,11 @@ class AdminEvents:
         elif hides_new:
             is_all = True
             _LOG.warning(
-                "admin events of Keycloak may be missing, because the newest %d are of the future: "
-                "the groups of all users are looked up again; check the clocks of Keycloak's nodes",
+                "admin events of Keycloak may be missing, because the newest %d are of the last "
+                "%.0f s or of the future: the groups of all users are looked up again; check the "
+                "clocks of Keycloak's nodes",
                 len(read),
+                READ_ALL_SECONDS,
             )
         if is_all:
             self._seen = dict.fromkeys(read)
@@ -147,9 +152,10 @@ class AdminEvents:
         An event at the top proves nothing: its time may be in the future.
         """
         now, known = self._clock(), self._seen or {}
-        reads_all = now >= self._read_all_at
+        since = now - self._all_read_at
+        reads_all = since >= READ_ALL_SECONDS
         if reads_all:
-            self._read_all_at = now + READ_ALL_SECONDS
+            self._all_read_at = now
         read: dict[bytes, AdminEvent] = {}
         server_time = 0.0
         for page in range(MAX_PAGES):
@@ -160,8 +166,10 @@ class AdminEvents:
                 return _Reading(read, is_end=True)
             if not reads_all and list(events)[-1] in known:
                 return _Reading(read)
+        # If a clock was set back since the last full read, new events are at most that old.
         oldest = min(event.time for event in read.values())
-        return _Reading(read, hides_new=oldest > (server_time - _SKEW_SECONDS) * 1000)
+        hides_new = reads_all and oldest > (server_time - since - _SKEW_SECONDS) * 1000
+        return _Reading(read, hides_new=hides_new)
 
 
 def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:
