@@ -115,6 +115,7 @@ RESOURCES: Sequence[Resource] = (
         *("virtualmachinesnapshotcontents", "v1beta1"),
     ),
     Resource("apps.kruise.io", "SidecarSet", "sidecarsets", "v1beta1", is_namespaced=False),
+    Resource("apps.kruise.io", "UnitedDeployment", "uniteddeployments", "v1alpha1"),
     Resource("apps.kruise.io", "WorkloadSpread", "workloadspreads", "v1beta1"),
     Resource("build.openshift.io", "BuildConfig", "buildconfigs"),
     Resource("template.openshift.io", "TemplateInstance", "templateinstances"),

@@ -28,7 +28,10 @@ MERGE = "merge-patch+json"
 @pytest.fixture(scope="module", autouse=True)
 def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWebhook]:
     make_namespaces(cluster)
-    groups = {"argoproj.io", "sparkoperator.k8s.io", "flink.apache.org", "grove.io"}
+    groups = {
+        *("apps.kruise.io", "argoproj.io", "flink.apache.org", "grove.io"),
+        "sparkoperator.k8s.io",
+    }
     define(cluster, [each for each in RESOURCES if each.group in groups])
     queues = {
         "mode": "deny",
@@ -92,6 +95,51 @@ def spark(**spec: Any) -> dict[str, Any]:
         "metadata": {"name": "s"},
         "spec": {"mainApplicationFile": "local:///x.py", "driver": {}, "executor": {}, **spec},
     }
+
+
+def united(labels: dict[str, Any]) -> dict[str, Any]:
+    """Return a UnitedDeployment of Kruise with a subset that patches the labels of the pods."""
+    template = {"metadata": {"labels": dict(BOTH)}}
+    subset = {"name": "a", "patch": {"metadata": {"labels": labels}}}
+    return {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "UnitedDeployment",
+        "metadata": {"name": "u"},
+        "spec": {
+            "template": {"deploymentTemplate": {"spec": {"template": template}}},
+            "topology": {"subsets": [subset]},
+        },
+    }
+
+
+LONG = "yunikorn.apache.org/queue"
+BOTH = {"queue": "root.closed", LONG: "root.open"}
+"""YuniKorn reads the longer key, if it is left in the pod."""
+DRIVER = {"template": {"metadata": {"labels": BOTH}}}
+
+
+@pytest.mark.parametrize(
+    ("thing", "is_removed"),
+    [
+        (spark(driver=DRIVER), False),
+        (spark(driver={**DRIVER, "labels": {LONG: ""}}), True),
+        (spark(driver=DRIVER, sparkConf={f"spark.kubernetes.driver.label.{LONG}": ""}), True),
+        (united({}), False),
+        (united({LONG: None}), True),
+        (united({"$retainKeys": ["queue"]}), True),
+    ],
+)
+def test_a_key_that_another_member_removes(
+    cluster: ApiServer, thing: dict[str, Any], *, is_removed: bool
+) -> None:
+    """An operator joins the labels, so that YuniKorn reads the shorter key of the pod."""
+    group, kind = thing["apiVersion"], thing["kind"]
+    path = f"/apis/{group}/namespaces/{NAMESPACE}/{kind.lower()}s?dryRun=All"
+    answer = cluster.ask("bob", "POST", path, thing)
+    if is_removed:
+        assert "bob may not submit to root.closed" in refusal(answer)
+    else:
+        created(answer)
 
 
 def flink(configuration: dict[str, Any]) -> dict[str, Any]:

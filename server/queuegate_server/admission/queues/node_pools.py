@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.model import UNKNOWN_PROJECT, QueueName
+from queuegate_server.admission.queues.overrides import Overrides
 from queuegate_server.admission.queues.places import METADATA_OF_POD_KINDS, PROJECT, SUBMIT
 from queuegate_server.admission.queues.positions import LABELS, Trail, text_of, where
 from queuegate_server.admission.queues.properties import Property
@@ -38,21 +39,25 @@ class NodePools:
     new_owners: str
     """Distinguishes the new owners, which make the project unknown anew."""
 
-    def in_labels(self, labels: Mapping[str, Any], above: Trail | None) -> Iterator[QueueName]:
+    def in_labels(
+        self, labels: Mapping[str, Any], above: Trail | None, overrides: Overrides
+    ) -> Iterator[QueueName]:
         """Yield a name if labels have a node pool without a queue.
 
         Args:
             labels: The labels, which are not those of other objects.
             above: The position of the map with the labels.
+            overrides: Gets the name if the labels have a queue.
         """
         is_searched = self.in_own if above == _OWN else self.below
         queue = labels.get(self.queue_label)
-        is_named = isinstance(queue, str) and queue != ""
-        if is_searched and text_of(labels.get(self.label)) and not is_named:
-            yield self._unknown(Trail(Trail(above, LABELS), self.label))
+        if is_searched and text_of(labels.get(self.label)):
+            is_named = isinstance(queue, str) and queue != ""
+            trail = Trail(Trail(above, LABELS), self.label)
+            yield from self._found(trail, overrides, is_named=is_named)
 
     def in_properties(
-        self, properties: Sequence[Property], above: Trail | None
+        self, properties: Sequence[Property], above: Trail | None, overrides: Overrides
     ) -> Iterator[QueueName]:
         """Yield a name for each node pool that a property sets without a queue.
 
@@ -62,6 +67,7 @@ class NodePools:
         Args:
             properties: The properties that set labels.
             above: The position of the map with the properties.
+            overrides: Gets the names of those that have a queue.
         """
         named = {
             each.name.removesuffix(each.key)
@@ -70,8 +76,15 @@ class NodePools:
         }
         for each in properties:
             is_named = each.name.endswith(each.key) and each.name.removesuffix(each.key) in named
-            if each.key == self.label and text_of(each.value) and not is_named:
-                yield self._unknown(Trail(above, each.name))
+            if each.key == self.label and text_of(each.value):
+                yield from self._found(Trail(above, each.name), overrides, is_named=is_named)
+
+    def _found(self, trail: Trail, overrides: Overrides, *, is_named: bool) -> Iterator[QueueName]:
+        """Yield a name for a node pool, unless the label of the queue stands beside it."""
+        if is_named:
+            overrides.ignore([self._unknown(trail)], [(LABELS, self.queue_label)])
+        else:
+            yield self._unknown(trail)
 
     def _unknown(self, trail: Trail) -> QueueName:
         return QueueName(

@@ -283,6 +283,8 @@ class Places:
     """The mode of each scheduler; that of `admission.queues.places` is by position."""
     joined_labels: frozenset[str]
     """The labels with which names are joined."""
+    overriding: frozenset[tuple[str, str]]
+    """The keys, each with its map, that override others."""
     elsewhere: "Places | None" = None
     """The places in pods that YuniKorn does not schedule."""
 
@@ -337,6 +339,13 @@ def build_places(settings: QueueChecks) -> Places:
             for found in keys[LABELS].values()
             for each in found
             if each.joined_label
+        ),
+        frozenset(
+            overriding
+            for by_key in keys.values()
+            for found in by_key.values()
+            for each in found
+            for overriding in each.overridden_by
         ),
     )
     return places.with_elsewhere()

@@ -21,6 +21,7 @@ from queuegate_server.admission.queues.model import (
     QueueName,
 )
 from queuegate_server.admission.queues.node_pools import NodePools
+from queuegate_server.admission.queues.overrides import Overrides, set_beside
 from queuegate_server.admission.queues.places import HIDDEN, KeyPlace, Places
 from queuegate_server.admission.queues.positions import (
     ANNOTATIONS,
@@ -91,6 +92,7 @@ class _Seen(NamedTuple):
     flink: TextCount
     node_pools: NodePools | None
     """Finds node pools whose project is unknown."""
+    overrides: Overrides
 
 
 def find_names(
@@ -109,9 +111,9 @@ def find_names(
     Raises:
         TooComplex: The object has more than MAX_DEPTH levels or MAX_FOUND names.
     """
-    seen = _Seen([], {}, TextCount(), node_pools)
+    seen = _Seen([], {}, TextCount(), node_pools, Overrides(places.overriding))
     found = 0
-    for names in (_search(kind, value, places, seen), _joined(seen)):
+    for names in (_search(kind, value, places, seen), seen.overrides.read(), _joined(seen)):
         for name in names:
             found += name is not None
             if found > MAX_FOUND:
@@ -267,14 +269,19 @@ def _in_maps(
         above = Trail(node.trail, map_name)
         is_expression = map_name == LABELS_FROM
         places_by_key = places.keys[LABELS if is_expression else map_name]
+        seen.overrides.note(map_name, entries)
         for key, found in places_by_key.items():
             for place in found if text_of(entries.get(key)) else ():
-                if _counts(place, node) and not _is_overridden(place, members):
-                    names = _named(
-                        f"{{{{{entries[key]}}}}}" if is_expression else entries[key],
-                        *(place, Trail(above, key), seen),
-                        is_read=_is_read(place, node),
-                    )
+                if not _counts(place, node):
+                    continue
+                names = _named(
+                    f"{{{{{entries[key]}}}}}" if is_expression else entries[key],
+                    *(place, Trail(above, key), seen),
+                    is_read=_is_read(place, node),
+                )
+                if overriding := set_beside(place.overridden_by, members):
+                    seen.overrides.ignore(names, overriding)
+                else:
                     yield from names
         for key in filter(has_expression, entries):
             readers = chain.from_iterable(places_by_key.values())
@@ -283,7 +290,7 @@ def _in_maps(
         if map_name == LABELS and node.role is not Role.OTHER:
             _note_labels(entries, places, seen)
         if map_name == LABELS and seen.node_pools is not None:
-            yield from seen.node_pools.in_labels(entries, node.trail)
+            yield from seen.node_pools.in_labels(entries, node.trail, seen.overrides)
     yield from _in_properties(node, members, places, seen)
 
 
@@ -316,16 +323,6 @@ def _is_read(place: KeyPlace, node: _Node) -> bool:
     return is_read and (place.is_read_in_templates or node.role is not Role.POD)
 
 
-def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
-    """Return whether the scheduler ignores a key because another one beside it is set."""
-    for map_name, key in place.overridden_by:
-        entries = members.get(map_name)
-        # A controller may drop a value that is not text.
-        if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key]:
-            return True
-    return False
-
-
 def _in_properties(
     node: _Node, members: Mapping[str, Any], places: Places, seen: _Seen
 ) -> Iterator[QueueName | None]:
@@ -353,6 +350,7 @@ def _in_found(
         if isinstance(each, Unreadable):
             yield from _unknown(each.stands_for, each.text, trail, _POD, _all_keys(places))
             continue
+        seen.overrides.note(each.map_name, {each.key: each.value})
         if each.map_name == LABELS:
             labels.append(each)
         for place in places.keys[each.map_name].get(each.key, ()):
@@ -360,7 +358,7 @@ def _in_found(
                 yield from _named(each.value, place, trail, seen, is_read=place.is_read)
     _note_labels({each.key: each.value for each in labels}, places, seen)
     if seen.node_pools is not None:
-        yield from seen.node_pools.in_properties(labels, above)
+        yield from seen.node_pools.in_properties(labels, above, seen.overrides)
 
 
 def _all_keys(places: Places) -> Iterator[KeyPlace]:

@@ -751,6 +751,23 @@ FLINK = "kubernetes.taskmanager.labels"
             {"flinkConfiguration": {FLINK: f"{POOL}:gpu,{QUEUE_LABEL}:dev"}},
             f'flinkConfiguration["{FLINK}"]',
         ),
+        # The label of the queue is removed elsewhere in the object.
+        (
+            "x/Y",
+            {
+                "template": {"metadata": {"labels": {POOL: "gpu", QUEUE_LABEL: "dev"}}},
+                "patch": {"metadata": {"labels": {QUEUE_LABEL: None}}},
+            },
+            f'template.metadata.labels["{POOL}"]',
+        ),
+        (
+            "x/Y",
+            {
+                "sparkConf": {CONF + POOL: "gpu", CONF + QUEUE_LABEL: "dev"},
+                "driver": {"labels": {QUEUE_LABEL: ""}},
+            },
+            f'sparkConf["{CONF}{POOL}"]',
+        ),
         # Metadata below selectors counts, but not the labels of other objects.
         ("x/Y", {"podselector": ON_POD}, f'podselector.metadata.labels["{POOL}"]'),
         ("x/Y", {"podselector": {"labels": {POOL: "gpu"}}}, None),

@@ -124,6 +124,11 @@ class Naive:
     def __init__(self, kind: Kind, root: dict[str, Any]) -> None:
         self.kind = kind
         self.root = root
+        self.removed = {
+            (map_name, key)
+            for path, value in self.maps(root, ())
+            for map_name, key in self.empty_keys(path, value)
+        }
 
     def found(self) -> set[Found]:
         """Return the scheduler, the name and the position of each name."""
@@ -159,6 +164,21 @@ class Naive:
             for member, child in value.items():
                 yield from self.maps(child, (*path, member))
 
+    def empty_keys(self, path: Path, value: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yield the keys that a map removes from others, each with its map."""
+        for map_name in ("labels", "annotations"):
+            entries = value.get(map_name)
+            if isinstance(entries, dict) and not self.is_selector(path):
+                yield from ((map_name, key) for key, text in entries.items() if not is_some(text))
+        conf = value.get("sparkConf")
+        for key, text in conf.items() if isinstance(conf, dict) else ():
+            if key.startswith(SPARK) and not is_some(text):
+                yield "labels", key.removeprefix(SPARK)
+
+    def overrides(self, holder: dict[str, Any], map_name: str, key: str) -> bool:
+        """Return whether a key is set in a map, and removed nowhere."""
+        return is_name_in(holder, map_name, key) and (map_name, key) not in self.removed
+
     def at(self, path: Path) -> Any:
         """Return the value at a position."""
         value: Any = self.root
@@ -189,7 +209,8 @@ class Naive:
         labels = value.get("labels")
         if isinstance(labels, dict) and (self.is_of_pod(path) or self.is_of_owner(path)):
             for key, text in labels.items():
-                yield key, text, where_is((*path, "labels", key)), is_name(labels.get(KAI))
+                is_overridden = self.overrides(value, "labels", KAI)
+                yield key, text, where_is((*path, "labels", key)), is_overridden
         if isinstance(value.get("sparkConf"), dict):
             for key, text in value["sparkConf"].items():
                 if key.startswith(SPARK):
@@ -225,19 +246,22 @@ class Naive:
                 yield "yunikorn"
             yield from ["kai"] * (key == KAI)
             return
-        labels, annotations = (
-            each if isinstance(each, dict) else {}
-            for each in (holder.get("labels"), holder.get("annotations"))
-        )
         if key == KAI:
             yield "kai"
-        if key == "project" and map_name == "labelsFrom" and not is_name(labels.get(KAI)):
+        if (
+            key == "project"
+            and map_name == "labelsFrom"
+            and not self.overrides(holder, "labels", KAI)
+        ):
             yield from ["kai"] * (of_pod or self.is_of_owner(path))
         is_pod = self.object_of_metadata(path) in METADATA_OF_PODS
         if key == "queue" and (of_pod or is_pod):
-            yield from ["yunikorn"] * (
-                not is_name(labels.get(YUNIKORN)) and not is_name(annotations.get(YUNIKORN))
-            )
+            yield from ["yunikorn"] * (not self.is_ignored(holder))
+
+    def is_ignored(self, holder: dict[str, Any]) -> bool:
+        """Return whether YuniKorn ignores the label `queue` in a map."""
+        beside = [name for name in ("labels", "annotations") if is_name_in(holder, name, YUNIKORN)]
+        return bool(beside) and all(self.overrides(holder, name, YUNIKORN) for name in beside)
 
     def is_object(self, path: Path) -> bool:
         """Return whether the map at a position is an object that exists or will be created."""
@@ -303,6 +327,12 @@ def values(value: object, field: Path, path: Path) -> Iterator[tuple[object, Pat
 def is_some(value: object) -> bool:
     """Return whether a value may be a name."""
     return value is not None and value != ""
+
+
+def is_name_in(holder: dict[str, Any], map_name: str, key: str) -> bool:
+    """Return whether a key in one of the maps of a map is certainly set to a name."""
+    entries = holder.get(map_name)
+    return isinstance(entries, dict) and is_name(entries.get(key))
 
 
 def is_name(value: object) -> bool:

@@ -291,6 +291,62 @@ def test_the_metadata_of_objects_that_operators_create(
     assert schedulers(kind, {"spec": spec}) == expected
 
 
+OVERRIDDEN = {"queue": "closed", YUNIKORN: "open"}
+OVERRIDDEN_PROJECT = {"project": "closed", "kai.scheduler/queue": "open", POOL: "gpu"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        # The Spark operator adds the labels of the application, then those of the driver.
+        (("sparkoperator.k8s.io", "SparkApplication"), {"driver": {"labels": {YUNIKORN: ""}}}),
+        (("sparkoperator.k8s.io", "SparkApplication"), {"sparkConf": {f"{CONF}.{YUNIKORN}": ""}}),
+        (("ray.io", "RayCluster"), {"headGroupSpec": {"labels": {YUNIKORN: ""}}}),
+        (("ray.io", "RayCluster"), {"headGroupSpec": {"labels": {YUNIKORN: None}}}),
+        (
+            ("flink.apache.org", "FlinkDeployment"),
+            {"flinkConfiguration": {f"kubernetes.jobmanager.labels.{YUNIKORN}": ""}},
+        ),
+        # A strategic merge patch of Kruise.
+        (
+            ("apps.kruise.io", "UnitedDeployment"),
+            {"topology": {"subsets": [{"patch": {"metadata": {"labels": {YUNIKORN: None}}}}]}},
+        ),
+        *(
+            (
+                ("apps.kruise.io", "UnitedDeployment"),
+                {"subsets": [{"patch": {"metadata": {"labels": directive}}}]},
+            )
+            for directive in ({"$retainKeys": ["queue"]}, {"$patch": "merge"})
+        ),
+    ],
+)
+def test_a_key_that_is_removed_elsewhere_in_the_object_overrides_none(
+    kind: Kind, spec: dict[str, Any]
+) -> None:
+    """An operator may join the labels."""
+    template = {"metadata": {"labels": OVERRIDDEN}}
+    assert sorted(names(kind, {"spec": {"template": template}})) == ["open"]
+    assert sorted(names(kind, {"spec": {**spec, "template": template}})) == ["closed", "open"]
+
+
+def test_an_annotation_that_is_removed_elsewhere_in_the_object_overrides_none() -> None:
+    template = {"metadata": {"labels": {"queue": "a"}, "annotations": {YUNIKORN: "b"}}}
+    run: Kind = ("example.com", "Thing")
+    assert names(run, {"spec": {"template": template}}) == ["b"]
+    removed = {"metadata": {"annotations": {YUNIKORN: ""}}}
+    assert sorted(names(run, {"spec": [{"template": template}, removed]})) == ["a", "b"]
+
+
+def test_a_project_counts_if_the_label_of_the_queue_is_removed_elsewhere() -> None:
+    template = {"metadata": {"labels": OVERRIDDEN_PROJECT}}
+    run: Kind = ("example.com", "Thing")
+    assert names(run, {"spec": {"template": template}}) == ["open"]
+    removed = {"metadata": {"labels": {"kai.scheduler/queue": None}}}
+    found = names(run, {"spec": [{"template": template}, removed]})
+    assert sorted(found) == ["closed", "closed-gpu", "open"]
+
+
 def test_a_namespace_within_an_object_names_the_queue_of_its_pods() -> None:
     value = {"metadata": {"annotations": {"yunikorn.apache.org/parentqueue": "a"}}}
     namespace = {"apiVersion": "v1", "kind": "Namespace", **value}
