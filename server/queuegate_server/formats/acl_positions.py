@@ -15,7 +15,8 @@ from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yarn.variables import Text
-from queuegate_server.formats.yunikorn.model import decode, normalized_name
+from queuegate_server.formats.yunikorn.document import decode
+from queuegate_server.formats.yunikorn.model import normalized_name
 
 
 class AclKey(NamedTuple):

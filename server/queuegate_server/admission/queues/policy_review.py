@@ -22,7 +22,8 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.envelope import Policy
 from queuegate_server.formats.registry import YUNIKORN, format_of, open_policy
 from queuegate_server.formats.yaml_reader import read_yaml
-from queuegate_server.formats.yunikorn.model import decode, normalized_name
+from queuegate_server.formats.yunikorn.document import decode
+from queuegate_server.formats.yunikorn.model import normalized_name
 from queuegate_server.identity.manager import looks_up_groups
 from queuegate_server.policystore.parsing import ParseJob, PolicyText
 from queuegate_server.settings.admission import ALLOW_OR_DENY, GroupSource, Mode, QueueChecks

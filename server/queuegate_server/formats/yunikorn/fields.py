@@ -148,11 +148,11 @@ class Fields:
                 self._wrong_type(f"an item of {key}", item, "a mapping")
         return mappings
 
-    def text(self, key: str, node: Node) -> ScalarNode | None:
+    def text(self, key: str, node: Node, remedy: str = "") -> ScalarNode | None:
         """Return the node as text; None if it is null or invalid."""
         if isinstance(node, ScalarNode):
             return None if node.is_null else node
-        self._wrong_type(key, node, "a text")
+        self._wrong_type(key, node, "a text", remedy)
         return None
 
     def texts(self, key: str, node: Node) -> list[ScalarNode] | None:
@@ -206,7 +206,7 @@ class Fields:
                 self._wrong_type(f"{key}.{name}", value, "a number")
         return numbers
 
-    def _wrong_type(self, key: str, node: Node, wanted: str) -> None:
+    def _wrong_type(self, key: str, node: Node, wanted: str, remedy: str = "") -> None:
         """Report a value of the wrong type, unless it is null."""
         if isinstance(node, ScalarNode):
             if node.is_null:
@@ -218,7 +218,7 @@ class Fields:
                 actual = f"the quoted text {actual}"
         else:
             actual = "a list" if isinstance(node, SequenceNode) else "a mapping"
-        self._error(node, f"{key} must be {wanted}, not {actual}", _REMEDIES[wanted])
+        self._error(node, f"{key} must be {wanted}, not {actual}", remedy or _REMEDIES[wanted])
 
     def _error(self, node: Node, message: str, remedy: str) -> None:
         self._diagnostics.error(node, message, remedy, self.queue)

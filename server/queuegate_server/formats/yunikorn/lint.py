@@ -28,6 +28,7 @@ from queuegate_server.formats.suspicious_names import (
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader, dropped_entry
+from queuegate_server.formats.yunikorn.document import decode
 from queuegate_server.formats.yunikorn.lost_blanks import has_lost_blank
 from queuegate_server.formats.yunikorn.model import (
     IS_NAME,
@@ -35,7 +36,6 @@ from queuegate_server.formats.yunikorn.model import (
     Limit,
     PartitionConfig,
     QueueConfig,
-    decode,
     normalized_name,
 )
 from queuegate_server.formats.yunikorn.placement import rule_chain

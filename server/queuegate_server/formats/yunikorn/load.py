@@ -25,10 +25,10 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader
+from queuegate_server.formats.yunikorn.document import decode
 from queuegate_server.formats.yunikorn.model import (
     PartitionConfig,
     QueueConfig,
-    decode,
     normalized_name,
 )
 from queuegate_server.formats.yunikorn.placement import check_placement, groups_outside_acls

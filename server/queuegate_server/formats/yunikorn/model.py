@@ -7,13 +7,12 @@ Keys are the lower-case field names of YuniKorn's `pkg/common/configs/config.go`
 queue is added, as in `checkQueuesStructure` in `configvalidator.go`.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, is_group_name, is_user_name
-from queuegate_server.formats.diagnostics import Diagnostics
-from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
 
 Texts = dict[str, ScalarNode]
@@ -59,7 +58,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
     return read
 
 
-def _value_of(what: str, readers: Readers) -> ValueReader:
+def value_of(what: str, readers: Readers) -> ValueReader:
     """Return a reader that decodes a mapping and returns only its `value` attribute."""
     return _section(lambda _, value=None: value, what, readers)
 
@@ -85,10 +84,10 @@ def _description(fields: Fields, key: str, node: Node) -> str:
     return text.text if text else ""
 
 
-_SUBJECTS: Final[Readers] = {"users": ("users", Fields.texts), "groups": ("groups", Fields.texts)}
-_LIMIT: Final[Readers] = {
+SUBJECTS: Final[Readers] = {"users": ("users", Fields.texts), "groups": ("groups", Fields.texts)}
+LIMIT: Final[Readers] = {
     "limit": ("description", _description),
-    **_SUBJECTS,
+    **SUBJECTS,
     "maxresources": ("max_resources", Fields.text_map),
     "maxapplications": ("max_applications", Fields.count),
 }
@@ -96,7 +95,7 @@ _LIMIT: Final[Readers] = {
 
 def _limits(fields: Fields, key: str, node: Node) -> list[Limit]:
     mappings = fields.mappings(key, node)
-    return [Limit(each, **fields.values(each, _LIMIT, "a limit")) for each in mappings]
+    return [Limit(each, **fields.values(each, LIMIT, "a limit")) for each in mappings]
 
 
 @dataclass(slots=True, eq=False)
@@ -157,11 +156,16 @@ class QueueConfig:
     has_children: bool = False
 
 
-_QUEUE: Final[Readers] = {
+def _acl(fields: Fields, key: str, node: Node) -> ScalarNode | None:
+    remedy = "write users, one space and groups as one text, with commas between names"
+    return fields.text(key, node, remedy)
+
+
+QUEUE: Final[Readers] = {
     "name": ("", Fields.text),
     "queues": ("", _read_later),
-    "submitacl": ("submit_acl", Fields.text),
-    "adminacl": ("admin_acl", Fields.text),
+    "submitacl": ("submit_acl", _acl),
+    "adminacl": ("admin_acl", _acl),
     "parent": ("is_parent", Fields.boolean),
     "resources": ("resources", _resources),
     "maxapplications": ("max_applications", Fields.count),
@@ -213,7 +217,7 @@ def _queue(fields: Fields, parent: QueueConfig | None, mapping: MappingNode) -> 
     part = name.text[:_MAX_PATH_PART].lower() or _NAMELESS
     path = f"{parent.path}{SEPARATOR}{part}" if parent else ROOT
     fields.queue = path
-    queue = QueueConfig(path, parent, mapping, name, **fields.values(mapping, _QUEUE, "a queue"))
+    queue = QueueConfig(path, parent, mapping, name, **fields.values(mapping, QUEUE, "a queue"))
     if parent:
         parent.has_children = True
     else:
@@ -243,7 +247,7 @@ class PlacementRule:
     value: ScalarNode | None = None
 
 
-_RULE: Final[Readers] = {
+RULE: Final[Readers] = {
     "name": ("", Fields.text),
     "create": ("create", Fields.boolean),
     "filter": (
@@ -251,7 +255,7 @@ _RULE: Final[Readers] = {
         _section(
             Filter,
             "a filter",
-            {"type": ("kind", Fields.text), **_SUBJECTS},
+            {"type": ("kind", Fields.text), **SUBJECTS},
         ),
     ),
     "parent": ("", _read_later),
@@ -273,7 +277,7 @@ def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
 
 def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingNode | None]:
     """Return the decoded rule, and its parent's undecoded mapping, if any."""
-    values = fields.values(mapping, _RULE, "a placement rule")
+    values = fields.values(mapping, RULE, "a placement rule")
     parent = mapping.get("parent")
     return (
         PlacementRule(mapping, _name(mapping), **values),
@@ -310,14 +314,14 @@ def normalized_name(partition: PartitionConfig) -> str:
     return DEFAULT_PARTITION if not name or name.lower() == DEFAULT_PARTITION else name
 
 
-_PARTITION: Final[Readers] = {
+PARTITION: Final[Readers] = {
     "name": ("", Fields.text),
     "queues": ("queues", _queue_tree),
     "placementrules": ("rules", _rules),
     "limits": ("limits", _limits),
     "preemption": (
         "",
-        _value_of(
+        value_of(
             "preemption",
             {"enabled": ("", Fields.boolean), "quotapreemptionenabled": ("", Fields.boolean)},
         ),
@@ -332,106 +336,17 @@ _PARTITION: Final[Readers] = {
     ),
     "usergroupresolver": (
         "resolver_type",
-        _value_of("a resolver", {"type": ("value", Fields.text)}),
+        value_of("a resolver", {"type": ("value", Fields.text)}),
     ),
 }
 
 
-def _partitions(fields: Fields, key: str, node: Node) -> list[PartitionConfig]:
+def read_partitions(fields: Fields, key: str, node: Node) -> list[PartitionConfig]:
+    """Decode the list of partitions, omitting invalid values."""
     partitions = []
     for each in fields.mappings(key, node):
         partition = PartitionConfig(each, _name(each))
         fields.partition = normalized_name(partition)
-        values = fields.values(each, _PARTITION, "a partition")
+        values = fields.values(each, PARTITION, "a partition")
         partitions.append(replace(partition, **values))
     return partitions
-
-
-_DOCUMENT: Final[Readers] = {
-    "partitions": ("value", _partitions),
-    "checksum": ("", Fields.text),
-}
-
-
-SETTINGS_KEYS: Final = frozenset(
-    {
-        *("admission", "audit", "callers", "console", "drain", "fleet", "limits", "listen", "log"),
-        *("ops", "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport"),
-        *("unix_socket_mode", "worker_timeout", "workers"),
-    }
-)
-"""The top-level keys of the server's settings, except `partitions`, since policies also have it."""
-
-
-_OTHER_DOCUMENTS: Final = {
-    "policy tests": ("tests", "test FILE"),
-    "claims about a policy": ("claims", "prove POLICY CLAIMS"),
-}
-"""Documents other than policies, each with an identifying key and the command that reads it."""
-_NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
-
-
-PARTITION_SETTINGS: Final = frozenset(
-    {"acl_names", "cache", "resolver", "semantics", "trust_provided_groups"}
-)
-_ACLS: Final = frozenset({"adminacl", "submitacl"})
-_PLACES: Final[Mapping[str, Collection[str]]] = {
-    "a queue": _QUEUE,
-    "resources": ("guaranteed", "max"),
-    "a limit": _LIMIT,
-    "a filter": ("type", *_SUBJECTS),
-    "a placement rule": _RULE,
-    "a partition": _PARTITION,
-    "the document": _DOCUMENT,
-}
-"""The keys of each place, for keys that are in another one. The first place applies."""
-_INSIDE: Final = {
-    "the document": ("a partition",),
-    "a limit": ("a queue", "resources"),
-    "a placement rule": ("a filter",),
-    "a filter": ("a placement rule",),
-}
-"""The places to which a key is more likely to belong than to the first one, by the mapping in which
-it stands."""
-_IN_MANY_PLACES: Final = frozenset({"name", "type"})
-
-
-def _elsewhere(key: str, what: str, partition: str) -> str:
-    """Return where a key that is unknown in a place belongs; "" if it belongs nowhere."""
-    if key in PARTITION_SETTINGS:
-        setting = f"partitions.{partition}.{key}"
-        remedy = f"it is a setting of the server: write {setting} in queuegate.yaml"
-        return f"{remedy}, or pass --acl-names" if key == "acl_names" else remedy
-    if what in {"a partition", "the document"} and key in _ACLS:
-        return f"move it to a queue; that of the queue {ROOT} applies to the whole partition"
-    if what == "a child template" and key in _ACLS:
-        return "move it to the parent queue, whose ACLs apply to the queues created below it"
-    nearby = _INSIDE.get(what, ())
-    for place in (*nearby, *_PLACES):
-        if key in _PLACES[place] and (place in nearby or key not in _IN_MANY_PLACES):
-            return f"move it to {place}"
-    return "move the amounts below guaranteed or max" if what == "resources" else ""
-
-
-def _key_of_settings(root: Node) -> ScalarNode | None:
-    """Return the first key that shows that the document is not a policy; None for a policy."""
-    if not isinstance(root, MappingNode) or isinstance(root.get("partitions"), SequenceNode):
-        return None
-    return next((key for key, _ in root.entries.values() if key.text in _NOT_OF_POLICIES), None)
-
-
-def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
-    """Decode a document's partitions, omitting invalid values."""
-    if root is None:
-        return []
-    if (key := _key_of_settings(root)) is not None:
-        message = "these are settings of queuegate-server (queuegate.yaml), not a policy"
-        remedy = "pass them to `validate --settings` or `serve --config`"
-        for kind, (own_key, command) in _OTHER_DOCUMENTS.items():
-            if isinstance(root, MappingNode) and own_key in root.entries:
-                message = f"these are {kind}, not a policy"
-                remedy = f"pass them to `queuegate-server {command}`"
-        diagnostics.error(key, message, remedy)
-        return []
-    read = _value_of("the document", _DOCUMENT)
-    return read(Fields(diagnostics, _elsewhere), "the document", root) or []

@@ -1,0 +1,108 @@
+"""Decodes the document of a queues.yaml, and says where a misplaced key belongs."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from queuegate.policy.names import ROOT
+from queuegate_server.formats.diagnostics import Diagnostics
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
+from queuegate_server.formats.yunikorn.fields import Fields, Readers
+from queuegate_server.formats.yunikorn.model import (
+    LIMIT,
+    PARTITION,
+    QUEUE,
+    RULE,
+    SUBJECTS,
+    PartitionConfig,
+    read_partitions,
+    value_of,
+)
+
+_DOCUMENT: Final[Readers] = {
+    "partitions": ("value", read_partitions),
+    "checksum": ("", Fields.text),
+}
+
+
+SETTINGS_KEYS: Final = frozenset(
+    {
+        *("admission", "audit", "callers", "console", "drain", "fleet", "limits", "listen", "log"),
+        *("ops", "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport"),
+        *("unix_socket_mode", "worker_timeout", "workers"),
+    }
+)
+"""The top-level keys of the server's settings, except `partitions`, since policies also have it."""
+
+
+_OTHER_DOCUMENTS: Final = {
+    "policy tests": ("tests", "test FILE"),
+    "claims about a policy": ("claims", "prove POLICY CLAIMS"),
+}
+"""Documents other than policies, each with an identifying key and the command that reads it."""
+_NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
+
+
+PARTITION_SETTINGS: Final = frozenset(
+    {"acl_names", "cache", "resolver", "semantics", "trust_provided_groups"}
+)
+_ACLS: Final = frozenset({"adminacl", "submitacl"})
+_PLACES: Final[Mapping[str, Collection[str]]] = {
+    "a queue": QUEUE,
+    "resources": ("guaranteed", "max"),
+    "a limit": LIMIT,
+    "a filter": ("type", *SUBJECTS),
+    "a placement rule": RULE,
+    "a partition": PARTITION,
+    "the document": _DOCUMENT,
+}
+"""The keys of each place, for keys that are in another one. The first place applies."""
+_INSIDE: Final = {
+    "the document": ("a partition",),
+    "a limit": ("a queue", "resources"),
+    "a placement rule": ("a filter",),
+    "a filter": ("a placement rule",),
+}
+"""The places to which a key is more likely to belong than to the first one, by the mapping in which
+it stands."""
+_IN_MANY_PLACES: Final = frozenset({"name", "type"})
+
+
+def _elsewhere(key: str, what: str, partition: str) -> str:
+    """Return where a key that is unknown in a place belongs; "" if it belongs nowhere."""
+    if key in PARTITION_SETTINGS:
+        setting = f"partitions.{partition}.{key}"
+        remedy = f"it is a setting of the server: write {setting} in queuegate.yaml"
+        return f"{remedy}, or pass --acl-names" if key == "acl_names" else remedy
+    if what in {"a partition", "the document"} and key in _ACLS:
+        return f"move it to a queue; that of the queue {ROOT} applies to the whole partition"
+    if what == "a child template" and key in _ACLS:
+        return "move it to the parent queue, whose ACLs apply to the queues created below it"
+    nearby = _INSIDE.get(what, ())
+    for place in (*nearby, *_PLACES):
+        if key in _PLACES[place] and (place in nearby or key not in _IN_MANY_PLACES):
+            return f"move it to {place}"
+    return "move the amounts below guaranteed or max" if what == "resources" else ""
+
+
+def _key_of_settings(root: Node) -> ScalarNode | None:
+    """Return the first key that shows that the document is not a policy; None for a policy."""
+    if not isinstance(root, MappingNode) or isinstance(root.get("partitions"), SequenceNode):
+        return None
+    return next((key for key, _ in root.entries.values() if key.text in _NOT_OF_POLICIES), None)
+
+
+def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
+    """Decode a document's partitions, omitting invalid values."""
+    if root is None:
+        return []
+    if (key := _key_of_settings(root)) is not None:
+        message = "these are settings of queuegate-server (queuegate.yaml), not a policy"
+        remedy = "pass them to `validate --settings` or `serve --config`"
+        for kind, (own_key, command) in _OTHER_DOCUMENTS.items():
+            if isinstance(root, MappingNode) and own_key in root.entries:
+                message = f"these are {kind}, not a policy"
+                remedy = f"pass them to `queuegate-server {command}`"
+        diagnostics.error(key, message, remedy)
+        return []
+    read = value_of("the document", _DOCUMENT)
+    return read(Fields(diagnostics, _elsewhere), "the document", root) or []
