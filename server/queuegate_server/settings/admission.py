@@ -38,6 +38,8 @@ _LABEL_KEY: Final = re.compile(
     r"(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 )
 _KIND: Final = re.compile(r"(?:[a-z0-9][-.a-z0-9]{0,251}/)?[A-Z][A-Za-z0-9]{0,62}")
+_VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?/.*")
+"""A kind after the version of an API. The core group has versions, but no name."""
 _FIELD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:\.[A-Za-z][A-Za-z0-9]*)+")
 _PLACEHOLDER: Final = re.compile(r"\{[^}]*\}")
 
@@ -80,6 +82,10 @@ def _kind(text: str) -> str:
         raise ValueError(
             "not a kind: write group/Kind, such as batch.example.com/TrainingRun, or a kind alone"
             " if it has no group, such as Pod"
+        )
+    if _VERSION.fullmatch(text):
+        raise ValueError(
+            f"begins with the version of an API, not with a group: write {text.partition('/')[2]}"
         )
     return text
 

@@ -87,6 +87,10 @@ def test_a_scheduler_without_keys_is_listed(tmp_path: Path) -> None:
             "1:51: error: admission.queues.schedulers.places[0].kind: not a kind: write group/Kind",
         ),
         (
+            "admission: {queues: {schedulers: {places: [{kind: v1/Pod, field: spec.queue}]}}}",
+            "places[0].kind: begins with the version of an API, not with a group: write Pod",
+        ),
+        (
             "admission: {queues: {schedulers: {places: [{kind: x/Job, field: queue}]}}}",
             "admission.queues.schedulers.places[0].field: not the path of a field: write its names",
         ),
