@@ -19,6 +19,7 @@ from queuegate_server.cli.source_check import source_check
 from queuegate_server.identity.resolver import CannotFollow, KnownUser
 from queuegate_server.identity.resolvers.ldap import sync_follower
 from queuegate_server.identity.resolvers.ldap.ber import BOOLEAN, OCTETS, SEQUENCE, element
+from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
@@ -29,6 +30,7 @@ from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import ALL, Sink, following, why_not_followed
 from tests.support.fakes.ldap_server import Answer, fake_directory
+from tests.support.long_work import finish
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.ldap_entries import change, delete, dn, group_dn, rename
 from tests.support.servers.slapd import GROUPS, PEOPLE, POSIX, SERVICE, Slapd, running_slapd
@@ -377,12 +379,12 @@ def test_deleted_entries_that_are_reported_as_a_set(options: BuildOptions) -> No
         attributes = {"cn": [b"g"], "member": [dn(user).encode()]}
         state = ResponseControl("1.3.6.1.4.1.4203.1.9.1.2")
         state.decodeControlValue(element(SEQUENCE, element(0x0A, b"\x01") + element(OCTETS, uuid)))
-        stream._receive((group_dn(f"g{number}"), attributes, [state]))
+        finish(stream._receive(FollowedMessage(group_dn(f"g{number}"), attributes, [state])))
     noted.clear()
     of_entries = element(0x31, element(OCTETS, uuids[0]) + element(OCTETS, uuids[2]))
     for is_deleted in (b"\0", b"\xff"):
         info = element(0xA3, element(BOOLEAN, is_deleted) + of_entries)
-        stream._receive((SYNC_INFO, info, []))
+        finish(stream._receive(FollowedMessage(SYNC_INFO, info, [])))
     present, deleted = noted
     assert not present
     assert set(deleted.dns.values()) == {dn("alice"), dn("carol")}

@@ -14,6 +14,7 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatist
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.sync_changes import Content
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
+from tests.support.long_work import finish
 
 BASE: Final = "dc=lab,dc=test"
 LONG: Final = "ou=x," * 1_000 + BASE
@@ -39,7 +40,7 @@ def content() -> Iterator[Content]:
     lookup = UserLookup(options, LdapStatistics())
     content = Content(options, lookup.users, lookup.kinds)
     yield content
-    content.clear()
+    finish(content.clear())
 
 
 def group(number: int, below: str, members: int, size: int) -> LdapEntry:
@@ -76,10 +77,10 @@ def test_what_is_kept_is_counted(content: Content, shape: Any) -> None:
     tracemalloc.start()
     try:
         for number in range(count):
-            part.put(number.to_bytes(16), make(number, *arguments))
+            finish(part.put(number.to_bytes(16), make(number, *arguments)))
         taken, counted = tracemalloc.get_traced_memory()[0], content.size
         for number in range(count):
-            part.remove(number.to_bytes(16))
+            finish(part.remove(number.to_bytes(16)))
         taken_after_removal = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
@@ -95,13 +96,13 @@ def test_all_followers_share_one_limit(content: Content, monkeypatch: pytest.Mon
     other.resize(1 << 19)
     large = group(0, BASE, 1_000, 1_000)
     with pytest.raises(SetupFault, match="take more than 1 MiB of memory"):
-        content.groups[0].put(b"g" * 16, large)
-    content.clear()
+        finish(content.groups[0].put(b"g" * 16, large))
+    finish(content.clear())
     other.resize(1 << 18)
-    other.clear()
+    finish(other.clear())
     assert (content.size, other.size) == (0, 0)
     for number in range(100):
-        content.groups[0].put(number.to_bytes(16), group(number, BASE, 1, 0))
+        finish(content.groups[0].put(number.to_bytes(16), group(number, BASE, 1, 0)))
 
 
 def test_users_who_were_removed_do_not_add_up(
@@ -110,8 +111,8 @@ def test_users_who_were_removed_do_not_add_up(
     monkeypatch.setattr(sync_changes, "_MAX_REMOVED", 100)
     people = content.people[0]
     for number in range(sync_changes._MAX_REMOVED + 10):
-        people.put(b"u" * 16, user(number, BASE, 1, 0))
+        finish(people.put(b"u" * 16, user(number, BASE, 1, 0)))
     most = content.size
     for number in range(100):
-        people.put(b"u" * 16, user(number, BASE, 1, 0))
+        finish(people.put(b"u" * 16, user(number, BASE, 1, 0)))
     assert content.size <= most + 1_000

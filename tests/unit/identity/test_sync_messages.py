@@ -21,6 +21,7 @@ from queuegate_server.identity.resolvers.ldap.sync_messages import (
     lists_deletions,
     sync_request,
 )
+from tests.support.long_work import finish
 
 UUID = bytes(range(16))
 OTHER_UUID = bytes(range(1, 17))
@@ -142,10 +143,10 @@ def response(operation: bytes) -> bytes:
 
 @pytest.mark.parametrize("content", ["", "8003312e32", "810163", "8003312e32810163"])
 def test_intermediate_responses(content: str) -> None:
-    assert check_message(response(bytes.fromhex(content)), 10) == 0
+    assert finish(check_message(response(bytes.fromhex(content)), 10)) == 0
 
 
 @pytest.mark.parametrize("content", ["82", "810163 8003312e32", "8005312e32", "0401630400"])
 def test_intermediate_responses_that_are_malformed(content: str) -> None:
     with pytest.raises(MalformedMessage):
-        check_message(response(bytes.fromhex(content)), 10)
+        finish(check_message(response(bytes.fromhex(content)), 10))

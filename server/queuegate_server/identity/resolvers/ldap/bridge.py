@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from queuegate_server.identity.certificates import certificate_advice
 from queuegate_server.identity.long_work import LONG_BYTES, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault, unreadable_response
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     MAX_CONTROL_MESSAGE_BYTES,
@@ -29,7 +29,7 @@ from queuegate_server.identity.resolvers.ldap.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Iterator
 
     from queuegate_server.identity.resolvers.ldap.pending import PendingRequests
 
@@ -128,6 +128,8 @@ class Bridge(_End):
         """The type of reply that `request` is waiting for."""
         self._reply: asyncio.Future[LdapReply] | None = None
         self._fault: ServerFault | None = None
+        self._work: Iterator[None] | None = None
+        """The unfinished work on messages; None if all that have arrived are handled."""
         self._next_step: asyncio.TimerHandle | None = None
         self._propagate_loss: Callable[[], None] | None = None
         """Closes libldap's end. Set when the connection to the server is lost; None until then."""
@@ -150,13 +152,15 @@ class Bridge(_End):
         """Check and forward messages, pausing every few milliseconds."""
         if self._next_step is not None:
             return
+        if self.lost is not None:
+            self._work = None
+            return
         start = time.monotonic()
+        self._work = self._work or self._handle_messages()
         try:
-            for head, message in self._reader.messages():
-                if message is not None and (self.receiver or self).take(head, message):
-                    super().data_received(message)
+            for _ in self._work:
                 if self.lost is not None:
-                    return
+                    break
                 if (worked := time.monotonic() - start) > STEP_SECONDS:
                     self._pause(PACER.wait(worked))
                     return
@@ -164,6 +168,20 @@ class Bridge(_End):
         except ServerFault as fault:
             self._fault = fault
             (self.receiver or self).close(fault.detail)
+        except Exception as error:
+            # No change may be skipped, and the next follower reads everything again.
+            self._fault = unreadable_response(error)
+            (self.receiver or self).close(self._fault.detail)
+        self._work = None
+
+    def _handle_messages(self) -> "Iterator[None]":
+        """Check and forward the messages that have arrived. Yields where a step may end."""
+        for head, message in self._reader.messages():
+            if message is not None:
+                is_for_libldap = yield from (self.receiver or self).take(head, message)
+                if is_for_libldap:
+                    super().data_received(message)
+            yield
 
     def _pause(self, seconds: float) -> None:
         self.hold()
@@ -195,10 +213,10 @@ class Bridge(_End):
             raise ServerFault("the server sent an unexpected type of response")
         return True
 
-    def take(self, head: MessageHead, message: bytes) -> bool:
+    def take(self, head: MessageHead, message: bytes) -> "Generator[None, None, bool]":
         """Check a message; return whether to forward it. A reply to `request` is not forwarded."""
         try:
-            check_message(message, _MAX_ELEMENTS_BEFORE_BIND)
+            yield from check_message(message, _MAX_ELEMENTS_BEFORE_BIND)
         except TooManyElements:
             raise MalformedMessage from None
         if self._expected != head.operation:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
+from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
@@ -64,15 +65,13 @@ class ChangeReporter:
         """Return the names of affected users as used in requests; None if some are unknown."""
         names = {*affected.names, *affected.listed}
         unknown: dict[str, str] = {}
-        for key, dn in affected.dns.items():
+        filters = [self._users.filter.for_user(name) for name in sorted(affected.listed)]
+        async for key, dn in in_steps(affected.dns.items()):
             followed = self.names_at(key)
             names.update(followed)
             if not followed:
                 unknown[key] = dn
-        filters = [
-            *(rdn_filter(parse_dn(dn) or [[]]) for dn in unknown.values()),
-            *map(self._users.filter.for_user, sorted(affected.listed)),
-        ]
+                filters.append(rdn_filter(parse_dn(dn) or [[]]))
         if "" in filters:
             return None
         found: set[str] = set()

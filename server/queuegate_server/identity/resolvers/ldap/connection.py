@@ -8,11 +8,11 @@ import asyncio
 import os
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import ldap
-from ldap.controls import DecodeControlTuples, SimplePagedResultsControl
+from ldap.controls import ResponseControl, SimplePagedResultsControl
 
 from queuegate_server.identity.long_work import PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
@@ -23,6 +23,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     UnusableData,
     message_id,
     to_fault,
+    unreadable_response,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver
 from queuegate_server.identity.resolvers.ldap.messages import (
@@ -36,6 +37,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import (
     Allowance,
     PendingRequests,
+    Receiver,
     SearchResult,
 )
 
@@ -80,8 +82,8 @@ class LdapConnection:
         self.schema_lock = asyncio.Lock()
         self.known_attributes: frozenset[str] | None = None
         """The attributes in the server's schema; None until read, empty if unreadable."""
-        self._followed: Mapping[str, type] | None = None
-        """The response controls of searches for changes; None on a connection for lookups."""
+        self._response_controls = _RESPONSE_CONTROLS
+        """The controls of results to decode, by type."""
         self._secret = ""
         """The password, during the bind: a server might repeat it."""
         self._pending = PendingRequests(self._abandon, self.close, self._hear)
@@ -152,8 +154,7 @@ class LdapConnection:
         query: Query,
         control: Any,
         allowance: Allowance,
-        controls: Mapping[str, type],
-        receive: Callable[[Any], None],
+        receiver: Receiver,
     ) -> SearchResult:
         """Send a search that may not end; return its final result. Raises LdapFault.
 
@@ -161,11 +162,9 @@ class LdapConnection:
             query: The search.
             control: The control that makes the server report changes.
             allowance: The limits of each message.
-            controls: The response controls to decode, by type.
-            receive: Called with each entry (DN, attributes, controls) and intermediate response
-                (name, value, controls). May raise LdapFault, which ends the search.
+            receiver: Receives the entries and intermediate responses.
         """
-        self._followed = controls
+        self._response_controls = dict.fromkeys(receiver.controls, ResponseControl)
         message: int | None = None
         try:
             async with asyncio.timeout(self.options.operation_timeout):
@@ -180,15 +179,21 @@ class LdapConnection:
                 )
             )
             operations = (SEARCH_ENTRY, SEARCH_REFERENCE, INTERMEDIATE_RESPONSE, SEARCH_DONE)
-            return await self._pending.add(message, operations, allowance, receive)
+            return await self._pending.add(message, operations, allowance, receiver)
         except TimeoutError:
             raise self._timed_out(self.heard_at, sent=False) from None
         finally:
             if message is not None:
                 self._pending.abandon(message)
 
+    @property
+    def is_receiving_change(self) -> bool:
+        """Whether a change has started to arrive, and is not handled yet."""
+        return self._pending.is_receiving
+
     async def verify(self) -> None:
         """Check that the server responds; if not, close the connection and raise ServerFault."""
+        heard_at = self.heard_at
         try:
             await self._request(
                 lambda: self._ldap.search_ext(
@@ -197,8 +202,11 @@ class LdapConnection:
                 Allowance(1),
             )
         except ServerFault as fault:
-            self.close(fault.detail)
-            raise
+            is_heard = self.lost is None and self.heard_at != heard_at
+            if not (is_heard and self._pending.is_following):
+                self.close(fault.detail)
+                raise
+            # The response waits behind long changes, which show that the server works.
         except LdapFault:
             # The server refused the request, but it responds.
             return
@@ -298,13 +306,13 @@ class LdapConnection:
             return True
         except Exception as error:
             # The error (such as invalid UTF-8 in a DN) does not show which request is affected.
-            self.close(f"the server sent an unreadable response: {type(error).__name__}")
+            self.close(unreadable_response(error).detail)
             return True
         if kind is None:
             return False
         if not message:
             self.close("the server sent a notice of disconnection")
-        elif kind in (ldap.RES_SEARCH_ENTRY, ldap.RES_INTERMEDIATE):
+        elif kind == ldap.RES_SEARCH_ENTRY:
             self._pending.add_entries(message, entries)
         elif kind != ldap.RES_SEARCH_REFERENCE:
             self._pending.settle(message, controls or ())
@@ -312,18 +320,10 @@ class LdapConnection:
 
     def _next_result(self) -> tuple[int | None, Any, int, Any]:
         """Return the type, data, message id and controls of the next message, if there is one."""
-        if self._followed is None:
-            result: tuple[int | None, Any, int, Any] = self._ldap.result3(
-                ldap.RES_ANY, 0, timeout=0, resp_ctrl_classes=_RESPONSE_CONTROLS
-            )
-            return result
-        # The driver's own `result4` raises TypeError if there is no message yet.
-        kind, data, message, controls, *_ = self._ldap._l.result4(ldap.RES_ANY, 0, 0, 1, 1, 0)  # noqa: SLF001
-        parts = [
-            (name, content, DecodeControlTuples(values, self._followed))
-            for name, content, values in data or ()
-        ]
-        return kind, parts, message, DecodeControlTuples(controls, self._followed)
+        result: tuple[int | None, Any, int, Any] = self._ldap.result3(
+            ldap.RES_ANY, 0, timeout=0, resp_ctrl_classes=self._response_controls
+        )
+        return result
 
     def _close_soon(self, reason: str) -> None:
         """Close the connection after giving libldap time to read the last data."""

@@ -7,8 +7,8 @@ is affected, because the members are not listed.
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from ldap.controls import RequestControl, ResponseControl
 
@@ -36,10 +36,11 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     SetupFault,
     UnusableData,
 )
+from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.pending import Allowance
+from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers
@@ -156,8 +157,8 @@ class GroupChanges:
         self._below = SearchBase(self.base)
         self._users = users
 
-    def add(self, entry: LdapEntry, affected: AffectedUsers) -> None:
-        """Add who is affected by an entry."""
+    def add(self, entry: LdapEntry, affected: AffectedUsers) -> Iterator[None]:
+        """Add who is affected by an entry. Yields where a step may end."""
         if _has_moved(entry):
             affected.is_all = True
             return
@@ -170,6 +171,7 @@ class GroupChanges:
                 if affected.is_all:
                     return
                 self._add_member(value, affected)
+                yield
 
     def _add_member(self, value: bytes, affected: AffectedUsers) -> None:
         text = decode_value(value)
@@ -200,8 +202,9 @@ class UserChanges:
         )
         self._below = SearchBase(base, options.user_scope)
 
-    def add(self, entry: LdapEntry, affected: AffectedUsers) -> None:
-        """Add who is affected by an entry."""
+    def add(self, entry: LdapEntry, affected: AffectedUsers) -> Iterator[None]:
+        """Add who is affected by an entry. Yields where a step may end."""
+        yield
         if _has_moved(entry):
             affected.is_all = True
         elif self._below.contains_entry(entry.dn):
@@ -250,20 +253,19 @@ async def _ask(
     """
     requested = frozenset(map(str.lower, query.attributes)) | {"objectguid", "instancetype"}
 
-    def receive(message: tuple[Any, Any, Any]) -> None:
-        name, content, _ = message
-        if affected is not None and isinstance(content, dict):
-            entry = LdapEntry(name, content)
+    def receive(message: FollowedMessage) -> Iterator[None]:
+        if affected is not None and not isinstance(message.content, bytes):
+            entry = LdapEntry(message.name, message.content)
             entry.check_names(requested)
-            part.add(entry, affected)
+            yield from part.add(entry, affected)
 
-    controls: Mapping[str, type] = {DIRSYNC: ResponseControl}
+    receiver = Receiver(receive, (DIRSYNC,))
     for _ in range(MAX_PAGES):
         allowance = Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
         try:
             async with asyncio.timeout(PAGE_SECONDS):
                 result = await connection.follow(
-                    query, dirsync_control(cookie), allowance, controls, receive
+                    query, dirsync_control(cookie), allowance, receiver
                 )
             has_more, cookie = decode_dirsync(result.controls)
         except TimeoutError:

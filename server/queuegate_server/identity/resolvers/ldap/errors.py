@@ -116,6 +116,11 @@ _AD_REASONS: Final[Mapping[str, str]] = {
 _MAX_INFO_CHARS: Final = 200
 
 
+def unreadable_response(error: Exception) -> ServerFault:
+    """Return the fault for a response that cannot be decoded."""
+    return ServerFault(f"the server sent an unreadable response: {type(error).__name__}")
+
+
 def message_id(error: Exception) -> int:
     """Return the message id in a driver error; 0 if there is none."""
     number = _facts(error).get("msgid", 0)

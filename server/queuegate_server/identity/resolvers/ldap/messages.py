@@ -6,7 +6,7 @@ here.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
@@ -43,6 +43,8 @@ _ATTRIBUTE: Final = re.compile(rb"[A-Za-z0-9._-]+(?:;[A-Za-z0-9._=*+-]+)*")
 """An attribute description (RFC 4512, 2.5), with the common extensions `_` in names, and range
 bounds in options."""
 _SHOWN_BYTES: Final = 100
+_STEP_VALUES: Final = 2_000
+"""The number of values that are checked at once, in a few tenths of a millisecond."""
 _SMALLEST_CONTENT: Final = 5
 """The minimum content size: a one-byte message id and an empty operation, each with tag and
 length."""
@@ -144,7 +146,7 @@ def _read_head(buffer: bytearray) -> MessageHead | None:
             "check the port: it may be an ldaps port, or belong to another service",
         )
     try:
-        start, size = _read_length(buffer, 1)
+        start, size = read_length(buffer, 1)
         if size > MAX_MESSAGE_BYTES:
             raise ServerFault("the server announced a response of more than 64 MiB")
         if size < _SMALLEST_CONTENT:
@@ -174,7 +176,7 @@ def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
     return number, end
 
 
-def _read_length(data: bytes | bytearray, at: int) -> tuple[int, int]:
+def read_length(data: bytes | bytearray, at: int) -> tuple[int, int]:
     """Read the length field at position `at`; return the start and length of the content."""
     length = data[at]
     at += 1
@@ -189,8 +191,8 @@ def _read_length(data: bytes | bytearray, at: int) -> tuple[int, int]:
     return end, int.from_bytes(data[at:end], "big")
 
 
-def check_message(message: bytes, max_elements: int) -> int:
-    """Check a complete message; return the number of elements.
+def check_message(message: bytes, max_elements: int) -> Generator[None, None, int]:
+    """Check a complete message; return the number of elements. Yields where a step may end.
 
     Elements are entries, attributes, values, referrals and controls.
 
@@ -200,7 +202,7 @@ def check_message(message: bytes, max_elements: int) -> int:
     """
     check = _Check(message, max_elements)
     try:
-        check.message()
+        yield from check.message()
     except IndexError:
         raise MalformedMessage from None
     return check.elements
@@ -208,23 +210,25 @@ def check_message(message: bytes, max_elements: int) -> int:
 
 def dn_bytes(entry: bytes) -> int:
     """Return the length in bytes of the DN in a checked entry message."""
-    return _operation_part(entry)[1]
+    _, at, _ = operation_of(entry)
+    return read_length(entry, at + 1)[1]
 
 
 def read_result(message: bytes) -> LdapReply:
     """Decode a checked result message."""
-    at, length = _operation_part(message)
+    _, at, _ = operation_of(message)
+    at, length = read_length(message, at + 1)
     code = int.from_bytes(message[at : at + length], "big", signed=True)
-    at, length = _read_length(message, at + length + 1)
-    at, length = _read_length(message, at + length + 1)
+    at, length = read_length(message, at + length + 1)
+    at, length = read_length(message, at + length + 1)
     return LdapReply(code, message[at : at + length].decode("utf-8", "replace"))
 
 
-def _operation_part(message: bytes) -> tuple[int, int]:
-    """Return the start and length of the operation's first field."""
-    _, at = _read_id(message, _read_length(message, 1)[0])
-    at, _ = _read_length(message, at + 1)
-    return _read_length(message, at + 1)
+def operation_of(message: bytes) -> tuple[int, int, int]:
+    """Return the type of a checked message's operation, and the start and end of its content."""
+    _, at = _read_id(message, read_length(message, 1)[0])
+    start, length = read_length(message, at + 1)
+    return message[at], start, start + length
 
 
 class _Check:
@@ -235,7 +239,7 @@ class _Check:
         self._max_elements = max_elements
         self.elements = 0
 
-    def message(self) -> None:
+    def message(self) -> Iterator[None]:
         at, end = self._open(_SEQUENCE, 0, len(self._message))
         if end != len(self._message):
             raise MalformedMessage
@@ -243,24 +247,24 @@ class _Check:
         operation = self._message[at]
         at, stop = self._open(operation, at, end)
         if operation == SEARCH_ENTRY:
-            self._entry(at, stop)
+            yield from self._entry(at, stop)
         elif operation == SEARCH_REFERENCE:
             if at == stop:
                 raise MalformedMessage
-            self._texts(at, stop)
+            yield from self._texts(at, stop)
         elif operation == INTERMEDIATE_RESPONSE:
             self._intermediate(at, stop)
         elif operation in _RESULT_ENDS:
-            self._result(at, stop, _RESULT_ENDS[operation])
+            yield from self._result(at, stop, _RESULT_ENDS[operation])
         else:
             raise MalformedMessage
         if stop < end:
             at, stop = self._open(_CONTROLS, stop, end)
             if stop != end:
                 raise MalformedMessage
-            self._controls(at, stop)
+            yield from self._controls(at, stop)
 
-    def _entry(self, at: int, end: int) -> None:
+    def _entry(self, at: int, end: int) -> Iterator[None]:
         start, stop = self._open(_OCTETS, at, end)
         # Reject NULs, because libldap would truncate the DN there.
         if 0 in self._message[start:stop]:
@@ -285,10 +289,10 @@ class _Check:
             at, last = self._open(_SET, at, stop)
             if last != stop:
                 raise MalformedMessage
-            self._texts(at, stop)
+            yield from self._texts(at, stop)
             at = stop
 
-    def _result(self, at: int, end: int, tags: tuple[int, ...]) -> None:
+    def _result(self, at: int, end: int, tags: tuple[int, ...]) -> Iterator[None]:
         start, at = self._open(_ENUMERATED, at, end)
         encoded = self._message[start:at]
         code = int.from_bytes(encoded, "big", signed=True)
@@ -306,7 +310,7 @@ class _Check:
                     f"{_REFERRAL_CODE} has referrals"
                 )
             at, stop = self._open(_REFERRAL, at, end)
-            self._texts(at, stop)
+            yield from self._texts(at, stop)
             at = stop
         for tag in tags:
             if at < end and self._message[at] == tag:
@@ -321,8 +325,9 @@ class _Check:
         if at != end:
             raise MalformedMessage
 
-    def _controls(self, at: int, end: int) -> None:
+    def _controls(self, at: int, end: int) -> Iterator[None]:
         while at < end:
+            yield
             self._count()
             at, stop = self._open(_SEQUENCE, at, end)
             at = self._skip(_OCTETS, at, stop)
@@ -332,21 +337,24 @@ class _Check:
             if at != stop:
                 raise MalformedMessage
 
-    def _texts(self, at: int, end: int) -> None:
+    def _texts(self, at: int, end: int) -> Iterator[None]:
         """Check a sequence of values. Optimized, because it may be very long."""
         message = self._message
         left = self._max_elements - self.elements
         while at < end:
-            if message[at] != _OCTETS:
-                raise MalformedMessage
-            length = message[at + 1]
-            at += 2
-            if length >= _LONG_FORM:
-                at, length = _read_length(message, at - 1)
-            at += length
-            left -= 1
-            if left < 0:
+            pause = max(0, left - _STEP_VALUES)
+            while at < end and left > pause:
+                if message[at] != _OCTETS:
+                    raise MalformedMessage
+                length = message[at + 1]
+                at += 2
+                if length >= _LONG_FORM:
+                    at, length = read_length(message, at - 1)
+                at += length
+                left -= 1
+            if at < end and left == 0:
                 raise TooManyElements
+            yield
         if at != end:
             raise MalformedMessage
         self.elements = self._max_elements - left
@@ -355,7 +363,7 @@ class _Check:
         """Return the start and end of the content of the element at position `at`."""
         if at >= end or self._message[at] != tag:
             raise MalformedMessage
-        start, length = _read_length(self._message, at + 1)
+        start, length = read_length(self._message, at + 1)
         if start + length > end:
             raise MalformedMessage
         return start, start + length

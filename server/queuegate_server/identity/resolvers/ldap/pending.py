@@ -4,10 +4,13 @@ A response of the wrong type, a duplicate response, or a response without a requ
 connection and fails all of its requests. An oversized response fails only its own request, so that
 one oversized entry does not block other lookups. The directory is trusted for group memberships,
 but not to limit its use of this server's memory and time.
+
+Entries that report changes may be as large as a group with hundreds of thousands of members, which
+the driver would decode in one step. Therefore, they are decoded here, and never reach the driver.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -18,9 +21,14 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     TooManyEntries,
     UnusableData,
 )
+from queuegate_server.identity.resolvers.ldap.followed_messages import (
+    FollowedMessage,
+    decode_message,
+)
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     EXTENDED_RESPONSE,
+    INTERMEDIATE_RESPONSE,
     MAX_CONTROL_MESSAGE_BYTES,
     SEARCH_DONE,
     SEARCH_ENTRY,
@@ -40,6 +48,8 @@ _MAX_LATE: Final = 1024
 _MAX_DROPPED: Final = 10_000
 """The maximum number of late messages on one connection."""
 _FINAL: Final = (SEARCH_DONE, BIND_RESPONSE)
+_RECEIVED: Final = (SEARCH_ENTRY, INTERMEDIATE_RESPONSE)
+"""The types of messages that a `Receiver` handles."""
 _BASE_BYTES: Final = 2**20
 _ENTRY_BYTES: Final = 512
 _BASE_ELEMENTS: Final = 4096
@@ -94,6 +104,16 @@ class Allowance:
             )
 
 
+class Receiver(NamedTuple):
+    """Receives the messages of a search that may not end, instead of the driver."""
+
+    receive: Callable[[FollowedMessage], Iterator[None]]
+    """Handles an entry or an intermediate response. Yields where a step may end; may raise
+    LdapFault, which ends the search."""
+    controls: Collection[str]
+    """The types of the response controls to decode."""
+
+
 class SearchResult(NamedTuple):
     """A request's complete result."""
 
@@ -115,8 +135,8 @@ class _Request:
     """The approximate memory used by the response, in bytes."""
     is_complete: bool = False
     """Whether the response's final message has arrived."""
-    receive: Callable[[Any], None] | None = None
-    """Receives each message of a search that does not end; None if the response is collected."""
+    receiver: Receiver | None = None
+    """Receives each message of a search that may not end; None if the response is collected."""
 
 
 @dataclass(eq=False)
@@ -128,7 +148,10 @@ class PendingRequests:
     close: Callable[[str], None]
     """Closes the connection, given the reason."""
     hear: Callable[[], None]
-    """Called whenever a message starts to arrive, including messages that are then discarded."""
+    """Called whenever a message starts to arrive, including messages that are then discarded, and
+    while a long one is being handled."""
+    is_receiving: bool = field(default=False, init=False)
+    """Whether a message for a `Receiver` has started to arrive, and is not handled yet."""
 
     def __post_init__(self) -> None:
         self._pending: dict[int, _Request] = {}
@@ -140,20 +163,25 @@ class PendingRequests:
     def __len__(self) -> int:
         return len(self._pending)
 
+    @property
+    def is_following(self) -> bool:
+        """Whether any search is for changes."""
+        return any(request.receiver for request in self._pending.values())
+
     def add(
         self,
         message: int,
         operations: tuple[int, ...],
         allowance: Allowance,
-        receive: Callable[[Any], None] | None = None,
+        receiver: Receiver | None = None,
     ) -> asyncio.Future[SearchResult]:
         """Add a request that was just sent; return a future for its result.
 
-        With `receive`, entries and intermediate responses are passed to it instead of being added
+        With `receiver`, entries and intermediate responses are passed to it instead of being added
         to the result, and the allowance applies to each message.
         """
         future = asyncio.get_running_loop().create_future()
-        self._pending[message] = _Request(operations, allowance, future, receive=receive)
+        self._pending[message] = _Request(operations, allowance, future, receiver=receiver)
         return future
 
     def abandon(self, message: int) -> None:
@@ -179,16 +207,8 @@ class PendingRequests:
     def add_entries(self, message: int, entries: list[tuple[str, Any]]) -> None:
         """Add entries to a request's result."""
         request = self._pending.get(message)
-        if request is None:
-            return
-        if request.receive is None:
+        if request is not None:
             request.entries += entries
-            return
-        try:
-            for each in entries:
-                request.receive(each)
-        except LdapFault as fault:
-            self._fail(message, fault)
 
     def settle(self, message: int, result: Sequence[Any] | LdapFault) -> None:
         """Set a request's result to its entries and the final message's controls, or to a fault."""
@@ -222,35 +242,65 @@ class PendingRequests:
             return False
         # Charge the allowance before the rest of the message arrives, so that an oversized message
         # is never buffered.
-        if request is not None and request.receive is not None:
+        is_followed = request is not None and request.receiver is not None
+        self.is_receiving = is_followed and head.operation in _RECEIVED
+        if request is not None and is_followed:
             request.allowance = request.allowance.renewed()
         is_admitted = request is None or self._charge(head.id, request.allowance, head.size, 0)
         # Anyone who may create entries may create a long reference. It is ignored like any other.
         return is_admitted and not is_long
 
-    def take(self, head: MessageHead, message: bytes) -> bool:
-        """Check a message; return whether to forward it to libldap. Raises ServerFault."""
+    def take(self, head: MessageHead, message: bytes) -> Generator[None, None, bool]:
+        """Check a message; return whether to forward it to libldap. Yields where a step may end.
+
+        Raises ServerFault.
+        """
         request = self._pending.get(head.id)
         if request is None:
             if head.id:
                 # The request was abandoned while this message was arriving.
                 self._drop(head)
             else:
-                check_message(message, MAX_CONTROL_MESSAGE_BYTES)
+                yield from check_message(message, MAX_CONTROL_MESSAGE_BYTES)
             return not head.id
         try:
-            elements = check_message(message, request.allowance.elements_left)
+            elements = yield from check_message(message, request.allowance.elements_left)
         except TooManyElements:
             elements = request.allowance.elements_left + 1
+        if self._pending.get(head.id) is not request:
+            self._drop(head)  # The request was abandoned while this message was being checked.
+            return False
+        if not self._accept(head, message, request, elements):
+            return False
+        if request.receiver and head.operation in _RECEIVED:
+            yield from self._deliver(head.id, request, request.receiver, message)
+            return False
+        request.is_complete = head.operation in _FINAL
+        return True
+
+    def _accept(self, head: MessageHead, message: bytes, request: _Request, elements: int) -> bool:
+        """Charge a checked message. If it exceeds a limit, fail the request and return False."""
         if not self._charge(head.id, request.allowance, 0, elements):
             return False
         if head.operation == SEARCH_ENTRY and (size := dn_bytes(message)) > MAX_DN_BYTES:
             self._fail(head.id, long_dn(size))
             return False
-        if not self._hold(head.id, request, head.size + _ELEMENT_BYTES * elements):
-            return False
-        request.is_complete = head.operation in _FINAL
-        return True
+        return self._hold(head.id, request, head.size + _ELEMENT_BYTES * elements)
+
+    def _deliver(
+        self, number: int, request: _Request, receiver: Receiver, message: bytes
+    ) -> Iterator[None]:
+        """Decode a message and pass it on, unless the request is abandoned meanwhile."""
+        work = _receive(receiver, message)
+        try:
+            for _ in work:
+                self.hear()
+                yield
+                if self._pending.get(number) is not request:
+                    return
+            self.is_receiving = False
+        except LdapFault as fault:
+            self._fail(number, fault)
 
     def _charge(self, message: int, allowance: Allowance, size: int, elements: int) -> bool:
         """Charge a request's allowance. If it is exceeded, fail the request and return False."""
@@ -287,3 +337,8 @@ class PendingRequests:
             raise ServerFault("the server keeps answering abandoned requests") from None
         if head.operation in _FINAL:
             self._late.pop(head.id, None)
+
+
+def _receive(receiver: Receiver, message: bytes) -> Iterator[None]:
+    decoded = yield from decode_message(message, receiver.controls)
+    yield from receiver.receive(decoded)

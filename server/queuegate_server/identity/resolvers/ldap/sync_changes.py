@@ -2,13 +2,17 @@
 
 Every group is kept with its members, because the directory sends a changed entry as it is now, and
 those who are no longer members are known only from before.
+
+A group may have hundreds of thousands of members. Therefore, methods that look at all of them are
+generators, which yield where a step may end. The caller finishes one before it calls another.
 """
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, filterfalse, islice
 from typing import Final, NamedTuple
 
 import ldap
@@ -29,6 +33,9 @@ MAX_AFFECTED: Final = 1_000
 MAX_VISITED: Final = 5_000
 """The maximum number of members of nested groups that are looked at, each of which takes the event
 loop about 10 µs. If there are more, all users are affected."""
+_STEP_MEMBERS: Final = 1_000
+"""The number of members that are looked at in one step, which takes a few tenths of a millisecond.
+"""
 _ENTRY_BYTES: Final = 512
 _ALLOCATION_BYTES: Final = 16
 """The memory overhead of an entry, with its places in dictionaries that have just grown, and of an
@@ -71,7 +78,7 @@ class _Group(NamedTuple):
     """The normalized form of the DN."""
     facts: int
     """A hash of the DN, the names and the number, whose change affects all members."""
-    members: frozenset[bytes]
+    members: set[bytes]
     """The values that list members."""
     size: int
     """The memory that the group takes, in bytes."""
@@ -93,7 +100,7 @@ def _size(objects: Sequence[object]) -> int:
     return sum(map(sys.getsizeof, objects)) + _ALLOCATION_BYTES * len(objects)
 
 
-class _Kept:
+class _KeptMemory:
     """The memory that all followers of the process take together, because they share its limit."""
 
     size = 0
@@ -124,22 +131,24 @@ class Content:
     def resize(self, change: int) -> None:
         """Note that the entries take more memory. Raises SetupFault if they take too much."""
         self.size += change
-        _Kept.size += change
-        if _Kept.size > MAX_CONTENT_BYTES:
+        _KeptMemory.size += change
+        if _KeptMemory.size > MAX_CONTENT_BYTES:
             raise SetupFault(
                 f"the groups and users to follow take more than {MAX_CONTENT_BYTES >> 20} MiB of "
                 "memory",
                 "narrow group_base and group_filter, or set changes_of_users: false",
             )
 
-    def clear(self) -> None:
+    def clear(self) -> Iterator[None]:
         """Forget all entries, so that the next follower may keep as much."""
-        _Kept.size -= self.size
+        _KeptMemory.size -= self.size
         self.size = 0
         for part in self.watched:
-            part.clear()
+            yield from part.clear()
 
-    def affected(self, members: Iterable[bytes], *, is_complete: bool) -> AffectedUsers:
+    def affected(
+        self, members: Iterable[bytes], *, is_complete: bool
+    ) -> Generator[None, None, AffectedUsers]:
         """Return the users among the given members, and the members of groups among them.
 
         `is_complete` states whether only the followed groups contain groups.
@@ -153,6 +162,7 @@ class Content:
                 affected.is_all = True
                 break
             visited += 1
+            yield
             value = decode_value(pending.pop())
             parsed = None if value is None else parse_dn(value)
             if value is None or not parsed:
@@ -205,49 +215,68 @@ class GroupEntries:
         """Return the groups with a normalized DN."""
         return () if self._has_names else self._by_key.get(key, {}).values()
 
-    def clear(self) -> None:
+    def clear(self) -> Iterator[None]:
         """Forget all entries."""
-        self._by_uuid.clear()
         self._by_key.clear()
+        while self._by_uuid:
+            yield from _free(self._by_uuid.popitem()[1].members)
 
-    def put(self, uuid: bytes, entry: LdapEntry) -> AffectedUsers:
+    def put(self, uuid: bytes, entry: LdapEntry) -> Generator[None, None, AffectedUsers]:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
         members: set[bytes] = set()
         for attribute in self._kind.options.member_attribute:
             entry.check_options(attribute)
-            members.update(entry.values(attribute))
+            for some in _in_parts(entry.values(attribute)):
+                members.update(some)
+                yield
         parsed = parse_dn(entry.dn) or []
         facts = (entry.dn, *(frozenset(entry.values(each)) for each in self._facts))
-        key, kept = repr(normalize(parsed)), frozenset(members)
-        size = _ENTRY_BYTES + _size([key, {None: None}, kept, *kept])
-        new = _Group(key, hash(facts), kept, size)
+        key = repr(normalize(parsed))
+        size = _ENTRY_BYTES + _size([key, {None: None}, members])
+        for some in _in_parts(members):
+            size += _size(some)
+            yield
+        new = _Group(key, hash(facts), members, size)
         self._content.resize(new.size)
         old = self._pop(uuid)
         self._by_uuid[uuid] = new
         self._by_key.setdefault(new.key, {})[uuid] = new
         if self._content.is_loading:
             return AffectedUsers()
+        before: set[bytes] = old.members if old else set()
+        removed = yield from _missing(before, new.members)
         if old is not None and old.facts == new.facts:
-            return self._affected(old.members ^ new.members)
-        affected = self._affected(new.members if old is None else old.members | new.members)
-        affected.is_all |= self._is_primary
+            added = yield from _missing(new.members, before)
+            affected = yield from self._affected(removed | added)
+        else:
+            affected = yield from self._affected(new.members, removed)
+            affected.is_all |= self._is_primary
+        yield from _free(before)
         return affected
 
-    def remove(self, uuid: bytes) -> AffectedUsers:
+    def remove(self, uuid: bytes) -> Generator[None, None, AffectedUsers]:
         """Remove an entry; return who is affected."""
         old = self._by_uuid.get(uuid)
+        if old is None:
+            return AffectedUsers()
         # Determine who is affected first, because a group may contain itself.
-        affected = AffectedUsers() if old is None else self._affected(old.members)
-        affected.is_all |= old is not None and self._is_primary
+        affected = yield from self._affected(old.members)
+        affected.is_all |= self._is_primary
         self._pop(uuid)
+        yield from _free(old.members)
         return affected
 
-    def _affected(self, members: frozenset[bytes]) -> AffectedUsers:
-        if self._has_names:
-            if len(members) > MAX_AFFECTED:
-                return AffectedUsers(is_all=True)
-            return AffectedUsers(listed=set(filter(None, map(decode_value, members))))
-        return self._content.affected(members, is_complete=self._is_complete)
+    def _affected(self, *members: AbstractSet[bytes]) -> Generator[None, None, AffectedUsers]:
+        if not self._has_names:
+            return (
+                yield from self._content.affected(
+                    chain.from_iterable(members), is_complete=self._is_complete
+                )
+            )
+        if sum(map(len, members)) > MAX_AFFECTED:
+            return AffectedUsers(is_all=True)
+        values = map(decode_value, chain.from_iterable(members))
+        return AffectedUsers(listed=set(filter(None, values)))
 
     def _pop(self, uuid: bytes) -> _Group | None:
         old = self._by_uuid.pop(uuid, None)
@@ -280,13 +309,16 @@ class UserEntries:
         found = (self._by_key.get(key), self._removed.get(key))
         return tuple(name for user in found if user for name in user.names)
 
-    def clear(self) -> None:
+    def clear(self) -> Iterator[None]:
         """Forget all entries."""
-        for each in (self._by_uuid, self._by_key, self._removed):
-            each.clear()
+        for users in (self._by_key, self._removed, self._by_uuid):
+            while users:
+                users.popitem()
+                yield
 
-    def put(self, uuid: bytes, entry: LdapEntry) -> AffectedUsers:
+    def put(self, uuid: bytes, entry: LdapEntry) -> Generator[None, None, AffectedUsers]:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
+        yield
         facts = (entry.dn, *(frozenset(entry.values(each)) for each in self.query.attributes))
         key = repr(normalize(parse_dn(entry.dn) or []))
         new = _User(key, self._content.users.names(entry), hash(facts))
@@ -297,8 +329,9 @@ class UserEntries:
             return AffectedUsers()
         return AffectedUsers(names={*new.names, *(old.names if old else ())})
 
-    def remove(self, uuid: bytes) -> AffectedUsers:
+    def remove(self, uuid: bytes) -> Generator[None, None, AffectedUsers]:
         """Remove an entry; return who is affected."""
+        yield
         old = self._pop(uuid)
         return AffectedUsers(names=set(old.names)) if old else AffectedUsers()
 
@@ -316,3 +349,29 @@ class UserEntries:
     def _forget(self, removed: _User | None) -> None:
         if removed is not None:
             self._content.resize(-removed.size)
+
+
+def _in_parts(values: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yield the values, as many at a time as one step looks at."""
+    left = iter(values)
+    while part := tuple(islice(left, _STEP_MEMBERS)):
+        yield part
+
+
+def _missing(
+    values: AbstractSet[bytes], others: AbstractSet[bytes]
+) -> Generator[None, None, set[bytes]]:
+    """Return the values that are not among the others."""
+    missing: set[bytes] = set()
+    for some in _in_parts(values):
+        missing.update(filterfalse(others.__contains__, some))
+        yield
+    return missing
+
+
+def _free(values: set[bytes]) -> Iterator[None]:
+    """Remove all values."""
+    while values:
+        for _ in range(min(len(values), _STEP_MEMBERS)):
+            values.pop()
+        yield

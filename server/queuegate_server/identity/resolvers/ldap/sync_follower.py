@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final
 
-from ldap.controls import RequestControl
+from ldap.controls import RequestControl, ResponseControl
 
+from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.ldap.change_reporter import (
     ChangeReporter,
@@ -30,8 +31,9 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     ServerFault,
     SetupFault,
 )
+from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.pending import Allowance
+from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import (
@@ -116,7 +118,8 @@ class SyncFollower:
             for task in (*tasks, following):
                 task.cancel()
             await asyncio.gather(*tasks, following, return_exceptions=True)
-            self._content.clear()
+            async for _ in in_steps(self._content.clear()):
+                pass
 
     def _note(self, affected: AffectedUsers) -> None:
         """Note that users are affected, or that only the position has changed."""
@@ -126,7 +129,7 @@ class SyncFollower:
     async def _follow(
         self, connection: LdapConnection, url: str, streams: "Sequence[_Stream]"
     ) -> None:
-        await _load(streams)
+        await _load(connection, streams)
         self._content.is_loading = False
         self._reporter.reports.report(
             None if await self._has_changed(connection, url, streams) else (),
@@ -134,7 +137,8 @@ class SyncFollower:
         )
         beat_at = time.monotonic()
         while True:
-            if time.monotonic() >= beat_at:
+            is_due = time.monotonic() >= beat_at
+            if is_due:
                 await self._test(connection, url)
                 beat_at += min(HEARTBEAT_SECONDS, self._options.keepalive_interval)
                 beat_at = max(beat_at, time.monotonic())
@@ -142,6 +146,9 @@ class SyncFollower:
                 self._wake.clear()
                 affected, self._affected = self._affected, AffectedUsers()
                 await self._reporter.report(affected, _position(url, streams))
+            elif is_due and not connection.is_receiving_change:
+                # Otherwise, the report of the change will confirm that the directory is followed.
+                self._sink.reached()
             self._reporter.reports.repeat()
             due_at = self._reporter.reports.due_at or beat_at
             with contextlib.suppress(TimeoutError):
@@ -169,7 +176,6 @@ class SyncFollower:
         server, _ = await self._pool.connection()
         if str(server.url) != url:
             raise ServerFault(f"lookups use {server.url} instead of {url} now")
-        self._sink.reached()
 
 
 class _Stream:
@@ -187,8 +193,6 @@ class _Stream:
         self.cookie = b""
         self.is_loaded: Final = asyncio.Event()
         """Set once all entries have been read, so that only changes follow."""
-        self.heard_at = time.monotonic()
-        """When the server last sent something while the entries were being read."""
         self._connection = connection
         self._part = part
         self._note = note
@@ -206,47 +210,48 @@ class _Stream:
             raise SetupFault(fault.detail, fault.advice or _ADVICE) from None
         raise ServerFault("the server has ended the synchronization", _ADVICE)
 
-    def _receive(self, message: tuple[Any, Any, Sequence[Any]]) -> None:
-        """Handle an entry or a Sync Info Message. Raises LdapFault."""
+    def _receive(self, message: FollowedMessage) -> Iterator[None]:
+        """Handle an entry or a Sync Info Message. Yields where a step may end. Raises LdapFault."""
         name, content, controls = message
-        if not self.is_loaded.is_set():
-            self.heard_at = time.monotonic()
-        if not isinstance(content, dict):
-            if name == SYNC_INFO:
-                self._handle_info(content)
-            return
+        if not isinstance(content, bytes):
+            self._note((yield from self._handle_entry(LdapEntry(name, content), controls)))
+        elif name == SYNC_INFO:
+            self._note((yield from self._handle_info(content)))
+
+    def _handle_entry(
+        self, entry: LdapEntry, controls: Sequence[ResponseControl]
+    ) -> Generator[None, None, AffectedUsers]:
         try:
             state = decode_state(controls)
         except ValueError as error:
             raise _unreadable(error) from None
         if state.state is EntryState.DELETE:
-            affected = self._part.remove(state.uuid)
+            affected = yield from self._part.remove(state.uuid)
         else:
-            entry = LdapEntry(name, content)
             entry.check_names(self._requested)
-            affected = self._part.put(state.uuid, entry)
+            affected = yield from self._part.put(state.uuid, entry)
         self.cookie = state.cookie or self.cookie
-        self._note(affected)
+        return affected
 
-    def _handle_info(self, content: bytes) -> None:
+    def _handle_info(self, content: bytes) -> Generator[None, None, AffectedUsers]:
         try:
             info = decode_info(content)
         except ValueError as error:
             raise _unreadable(error) from None
+        affected = AffectedUsers()
+        for uuid in info.deleted:
+            affected.add((yield from self._part.remove(uuid)))
         self.cookie = info.cookie or self.cookie
         if info.ends_refresh:
             self.is_loaded.set()
-        affected = AffectedUsers()
-        for uuid in info.deleted:
-            affected.add(self._part.remove(uuid))
-        self._note(affected)
+        return affected
 
 
-async def _load(streams: "Sequence[_Stream]") -> None:
+async def _load(connection: LdapConnection, streams: "Sequence[_Stream]") -> None:
     """Wait until all entries have been read. Raises ServerFault if the server is silent."""
     for stream in streams:
         while not stream.is_loaded.is_set():
-            due_at = max(each.heard_at for each in streams) + SILENCE_SECONDS
+            due_at = connection.heard_at + SILENCE_SECONDS
             if time.monotonic() >= due_at:
                 raise ServerFault(
                     f"the server has not sent all entries, and nothing for {SILENCE_SECONDS:g} s",
@@ -275,11 +280,12 @@ async def _synchronize(
     connection: LdapConnection,
     query: Query,
     control: RequestControl,
-    receive: Callable[[Any], None],
+    receive: Callable[[FollowedMessage], Iterator[None]],
 ) -> Sequence[Any]:
     """Run a synchronization; return the controls of its result. Raises LdapFault."""
     allowance = Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
-    result = await connection.follow(query, control, allowance, RESPONSE_CONTROLS, receive)
+    receiver = Receiver(receive, RESPONSE_CONTROLS)
+    result = await connection.follow(query, control, allowance, receiver)
     return result.controls
 
 
@@ -293,7 +299,7 @@ async def _has_changed(connection: LdapConnection, query: Query, cookie: bytes) 
     Raises ServerFault if the server fails.
     """
 
-    def receive(_message: Any) -> None:
+    def receive(_message: FollowedMessage) -> Iterator[None]:
         raise _Changed("")
 
     try:

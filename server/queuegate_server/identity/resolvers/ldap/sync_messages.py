@@ -137,5 +137,5 @@ def _uuid(content: BerReader) -> bytes:
     return uuid
 
 
-RESPONSE_CONTROLS: Final = dict.fromkeys((_SYNC_STATE, _SYNC_DONE), ResponseControl)
-"""The response controls to keep, by type."""
+RESPONSE_CONTROLS: Final = (_SYNC_STATE, _SYNC_DONE)
+"""The types of the response controls to keep."""
