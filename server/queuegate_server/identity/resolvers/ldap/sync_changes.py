@@ -223,19 +223,21 @@ class GroupEntries:
 
     def put(self, uuid: bytes, entry: LdapEntry) -> Generator[None, None, AffectedUsers]:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
+        before = self._by_uuid[uuid].members if uuid in self._by_uuid else set()
         members: set[bytes] = set()
+        added: set[bytes] = set()
+        size = _ENTRY_BYTES
         for attribute in self._kind.options.member_attribute:
             entry.check_options(attribute)
             for some in _in_parts(entry.values(attribute)):
                 members.update(some)
+                added.update(filterfalse(before.__contains__, some))
+                size += _size(some)
                 yield
         parsed = parse_dn(entry.dn) or []
         facts = (entry.dn, *(frozenset(entry.values(each)) for each in self._facts))
         key = repr(normalize(parsed))
-        size = _ENTRY_BYTES + _size([key, {None: None}, members])
-        for some in _in_parts(members):
-            size += _size(some)
-            yield
+        size += _size([key, {None: None}, members])
         new = _Group(key, hash(facts), members, size)
         self._content.resize(new.size)
         old = self._pop(uuid)
@@ -243,13 +245,15 @@ class GroupEntries:
         self._by_key.setdefault(new.key, {})[uuid] = new
         if self._content.is_loading:
             return AffectedUsers()
-        before: set[bytes] = old.members if old else set()
-        removed = yield from _missing(before, new.members)
+        removed: set[bytes] = set()
+        if len(members) - len(added) < len(before):
+            for some in _in_parts(before):
+                removed.update(filterfalse(members.__contains__, some))
+                yield
         if old is not None and old.facts == new.facts:
-            added = yield from _missing(new.members, before)
-            affected = yield from self._affected(removed | added)
+            affected = yield from self._affected(added, removed)
         else:
-            affected = yield from self._affected(new.members, removed)
+            affected = yield from self._affected(members, removed)
             affected.is_all |= self._is_primary
         yield from _free(before)
         return affected
@@ -356,17 +360,6 @@ def _in_parts(values: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
     left = iter(values)
     while part := tuple(islice(left, _STEP_MEMBERS)):
         yield part
-
-
-def _missing(
-    values: AbstractSet[bytes], others: AbstractSet[bytes]
-) -> Generator[None, None, set[bytes]]:
-    """Return the values that are not among the others."""
-    missing: set[bytes] = set()
-    for some in _in_parts(values):
-        missing.update(filterfalse(others.__contains__, some))
-        yield
-    return missing
 
 
 def _free(values: set[bytes]) -> Iterator[None]:
