@@ -1,22 +1,24 @@
 """A caller who asks a server steadily while others try to take it. Run as a program.
 
-It takes the server's address and process id, and for a webhook a PEM file with its authority. It
-asks a hundred times a second without any retry, now and then over a new connection, until its
-standard input is closed. For each line there it prints the latencies in seconds and the outcomes of
-its calls since the line before. Time in which one of its own threads, or of the server's, was ready
-to run and the machine ran something else is subtracted.
+It takes the server's address and process id, and for a webhook a PEM file with its authority, or
+the queues to ask about in turn, which must admit alice. It asks a hundred times a second without
+any retry, now and then over a new connection, until its standard input is closed. For each line
+there it prints the latencies in seconds and the outcomes of its calls since the line before. Time
+in which one of its own threads, or of the server's, was ready to run and the machine ran something
+else is subtracted.
 """
 
 import asyncio
 import collections
 import contextlib
 import http
+import itertools
 import json
 import ssl
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -55,14 +57,14 @@ Ask = Callable[[], Awaitable[str]]
 
 
 @asynccontextmanager
-async def channel_to_server(address: str) -> AsyncIterator[Ask]:
+async def channel_to_server(address: str, queues: Iterator[str]) -> AsyncIterator[Ask]:
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
 
         async def ask() -> str:
             # A queue that does not exist is decided by the one above it, and is not cached yet.
             question = access_pb2.CheckQueueAccessRequest(
                 user=ALICE,
-                queue=f"root.open.n{time.monotonic()}",
+                queue=f"{next(queues)}.n{time.monotonic()}",
                 access=access_pb2.ACCESS_TYPE_SUBMIT,
             )
             try:
@@ -160,14 +162,17 @@ def _waits(folder: Path) -> dict[str, int]:
     return waits
 
 
-async def main(address: str, server: str, authority: str = "") -> None:
+async def main(address: str, server: str, authority: str = "", *queues: str) -> None:
     if authority:
         context = ssl.create_default_context(cafile=authority)
         neighbour = Neighbour(
             lambda: session_with_webhook(address, context), int(server), REVIEWS_PER_CONNECTION
         )
     else:
-        neighbour = Neighbour(lambda: channel_to_server(address), int(server), CALLS_PER_CONNECTION)
+        names = itertools.cycle(queues or ("root.open",))
+        neighbour = Neighbour(
+            lambda: channel_to_server(address, names), int(server), CALLS_PER_CONNECTION
+        )
     loop = asyncio.get_running_loop()
 
     def read_lines() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -74,7 +74,11 @@ class Observation:
 
 @contextmanager
 def observed(
-    server: RunningServer, address: str = "", authority: Path | None = None
+    server: RunningServer,
+    address: str = "",
+    authority: Path | None = None,
+    queues: Sequence[str] = (),
+    max_memory: int = MAX_MEMORY,
 ) -> Iterator[Observation]:
     """Have a neighbour ask during the block, and watch the server's memory. Where the machine lets
     us, a cgroup bounds that, too, and includes the memory of child processes and of sockets.
@@ -83,18 +87,21 @@ def observed(
         server: The process.
         address: Where it answers, if not where it says.
         authority: Of a webhook's certificate; None for a server of the gRPC API.
+        queues: The queues to ask about in turn, each of which admits alice. By default one that
+            admits everybody, so that groups do not matter.
+        max_memory: The limit of the cgroup, in bytes.
     """
     with subprocess.Popen(
         [
             *(sys.executable, "-m", neighbour.__name__, address or server.address),
-            *(str(server.pid), str(authority or "")),
+            *(str(server.pid), str(authority or ""), *queues),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as asking:
         try:
-            with limited_memory(server.pid, MAX_MEMORY), Observation(server, asking) as found:
+            with limited_memory(server.pid, max_memory), Observation(server, asking) as found:
                 while not found.report()["outcomes"]:
                     time.sleep(SETTLING)
                 yield found
