@@ -5,10 +5,8 @@ resolver.
 """
 
 import asyncio
-import gc
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -31,40 +29,13 @@ from tests.support.fakes.hostile_directory import (
     result,
 )
 from tests.support.fakes.tcp_server import running_tcp
+from tests.support.long_work import bounded_steps
 from tests.support.resolvers import lookup_failure
 from tests.support.servers.slapd import GROUPS, PEOPLE
 
-MAX_STEP = 0.1
-"""Seconds of processor time between two turns of other work on the event loop."""
 MAX_MEMORY = 48 << 20
 BASE = GROUPS.encode()
 HEALTHY = binding(lambda n, _: [entry(n, DN, BOB) + result(n)])
-
-
-@asynccontextmanager
-async def bounded_steps() -> AsyncIterator[None]:
-    """Measure the steps of the event loop in processor time, which a busy machine does not
-    lengthen.
-    """
-    steps: list[float] = []
-    # A server seldom collects all objects (runtime/resources.py); here that would be a step.
-    gc.disable()
-
-    async def tick() -> None:
-        while True:
-            before = time.thread_time()
-            await asyncio.sleep(0)
-            steps.append(time.thread_time() - before)
-
-    ticking = asyncio.create_task(tick())
-    await asyncio.sleep(0.01)
-    steps.clear()
-    try:
-        yield
-    finally:
-        ticking.cancel()
-        gc.enable()
-    assert max(steps, default=0) < MAX_STEP
 
 
 def user(number: int, *attributes: tuple[bytes, Iterable[bytes]]) -> bytes:
