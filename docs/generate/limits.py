@@ -26,7 +26,13 @@ from queuegate_server.files import configmap, watcher
 from queuegate_server.formats import diagnostics, source_text, xml_reader, yaml_reader
 from queuegate_server.formats.yunikorn import placement
 from queuegate_server.identity import members
-from queuegate_server.identity.resolvers.ldap import fields, filters, options
+from queuegate_server.identity.resolvers.ldap import (
+    fields,
+    filters,
+    options,
+    sync_changes,
+    sync_follower,
+)
 from queuegate_server.identity.rest import answers, paging
 from queuegate_server.identity.rest import connections as providers
 from queuegate_server.policystore import parser_process as parser
@@ -80,6 +86,10 @@ def generate() -> str:
         "## Lists of users",
         "A list of a queue's users that reaches one of these is incomplete, and says so.",
         table(head, _lists()),
+        "## Directories that are followed",
+        "An `ldap` resolver with `changes: syncrepl` that exceeds one of the first three does not"
+        " follow its directory; groups then expire as without `changes`.",
+        table(head, _followed()),
         "## Answers of an identity provider",
         "A lookup whose answers exceed one of these fails.",
         table(head, _answers()),
@@ -105,6 +115,26 @@ def generate() -> str:
         " unless the table says otherwise.",
         table(head, _queues()),
     )
+
+
+def _followed() -> list[tuple[str, str]]:
+    entry = sync_follower.entry_allowance()
+    return [
+        (
+            "Memory for what all resolvers of a process keep of groups and users",
+            _size(sync_changes.MAX_CONTENT_BYTES),
+        ),
+        ("Entry of a group or user", f"{entry.max_bytes / 2**20:.0f} MiB"),
+        ("Attributes and values of such an entry", _count(entry.elements_left)),
+        (
+            "Users whom one change affects; if there are more, all",
+            _count(sync_changes.MAX_AFFECTED),
+        ),
+        (
+            "Members of nested groups that a change looks at; if there are more, all",
+            _count(sync_changes.MAX_VISITED),
+        ),
+    ]
 
 
 def _answers() -> list[tuple[str, str]]:

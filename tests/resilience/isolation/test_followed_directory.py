@@ -1,45 +1,25 @@
 """Storms of changes in a real directory that is followed leave known users their answers."""
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import ldap
 import pytest
-import trustme
 
 import queuegate
 from tests.resilience.invariants import Record
-from tests.resilience.isolation.new_users import POLICY
+from tests.resilience.isolation.followed import MAX_MEMORY, following_server, state, unit, wait_for
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
 from tests.support.servers import ldap_entries as entries
-from tests.support.servers.admin_port import LISTEN, get_json, ops_address
-from tests.support.servers.queuegate_server import RunningServer, running_server
-from tests.support.servers.slapd import (
-    ADMIN,
-    ADMIN_PASSWORD,
-    GROUPS,
-    PEOPLE,
-    SERVICE,
-    Slapd,
-    running_slapd,
-)
+from tests.support.servers.slapd import ADMIN, ADMIN_PASSWORD, GROUPS, Slapd
 
-SYNCPROV: Final = f"""\
-overlay syncprov
-limits dn.exact="{SERVICE}" size=unlimited
-"""
 MEMBERS: Final = 195_000
 USERS: Final = 500
 BRANCH: Final = "ou=branch"
 TWIG: Final = "ou=twig"
 MANY: Final = 400
 """The number of groups that change at once, with ten members each."""
-MAX_MEMORY: Final = 384 << 20
-SECONDS: Final = 120.0
-"""How long a change may take to be noticed, on a busy machine."""
 
 
 def user(number: int) -> str:
@@ -54,10 +34,6 @@ def many(branch: str) -> str:
     )
 
 
-def unit(dn: str) -> str:
-    return entries.entry(dn, ("objectClass", "organizationalUnit"))
-
-
 def ldif() -> str:
     return (
         entries.base()
@@ -67,52 +43,6 @@ def ldif() -> str:
         + unit(f"{BRANCH},{GROUPS}")
         + many(BRANCH)
     )
-
-
-@contextlib.contextmanager
-def following_server(folder: Path, more: str, text: str) -> Iterator[tuple[RunningServer, Slapd]]:
-    """Run a directory with these entries, and a server that follows it."""
-    ca = trustme.CA()
-    with running_slapd(
-        folder / "slapd", ca, "", load=text, more_globals="moduleload syncprov\nsortvals member",
-        more_database=SYNCPROV,
-    ) as slapd:  # fmt: skip
-        (folder / "queues.yaml").write_text(POLICY)
-        config = folder / "queuegate.yaml"
-        (slapd.folder / "password").chmod(0o600)
-        config.write_text(
-            f"""\
-policy: {{path: {folder}/queues.yaml}}
-resolvers:
-  corp:
-    type: ldap
-    preset: openldap
-    urls: ["{slapd.url}"]
-    ca_file: {slapd.folder}/ca.pem
-    bind_dn: "{SERVICE}"
-    bind_password_file: {slapd.folder}/password
-    user_base: "{PEOPLE}"
-    group_base: "{GROUPS}"
-    changes: syncrepl
-{more}
-partitions:
-  default: {{resolver: corp}}
-"""
-        )
-        with running_server("--config", str(config), *LISTEN) as server:
-            yield server, slapd
-
-
-def state(server: RunningServer) -> str:
-    [changes] = get_json(ops_address(server), "/readyz")[1]["resolvers"]["changes"]
-    return str(changes["state"])
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 class Storms:

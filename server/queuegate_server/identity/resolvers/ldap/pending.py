@@ -71,16 +71,16 @@ class Allowance:
     """
 
     __slots__ = (
-        *("_advice", "_bytes_left", "_entries", "_max_bytes"),
+        *("_advice", "_bytes_left", "_entries", "max_bytes"),
         *("elements_left", "is_for_listing"),
     )
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
         most = MAX_LISTING_BYTES if is_for_listing else MAX_LOOKUP_BYTES
-        self._max_bytes = min(_BASE_BYTES + _ENTRY_BYTES * entries, most)
+        self.max_bytes = min(_BASE_BYTES + _ENTRY_BYTES * entries, most)
         self._entries = entries
         self._advice = advice
-        self._bytes_left = self._max_bytes
+        self._bytes_left = self.max_bytes
         self.elements_left = _BASE_ELEMENTS + _ENTRY_ELEMENTS * entries
         self.is_for_listing = is_for_listing
 
@@ -94,7 +94,7 @@ class Allowance:
         self.elements_left -= elements
         if self._bytes_left < 0:
             raise UnusableData(
-                f"the directory sent more than {self._max_bytes / 2**20:.1f} MiB for one request",
+                f"the directory sent more than {self.max_bytes / 2**20:.1f} MiB for one request",
                 self._advice,
             )
         if self.elements_left < 0:

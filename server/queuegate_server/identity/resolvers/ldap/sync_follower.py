@@ -75,6 +75,11 @@ _DENIED: Final = (
 )
 
 
+def entry_allowance() -> Allowance:
+    """Return what one entry may contain."""
+    return Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
+
+
 class SyncFollower:
     """Follows a directory once, from connecting until a fault."""
 
@@ -283,9 +288,8 @@ async def _synchronize(
     receive: Callable[[FollowedMessage], Iterator[None]],
 ) -> Sequence[Any]:
     """Run a synchronization; return the controls of its result. Raises LdapFault."""
-    allowance = Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
     receiver = Receiver(receive, RESPONSE_CONTROLS)
-    result = await connection.follow(query, control, allowance, receiver)
+    result = await connection.follow(query, control, entry_allowance(), receiver)
     return result.controls
 
 
