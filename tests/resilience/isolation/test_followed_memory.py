@@ -44,7 +44,7 @@ def small_groups() -> Iterator[str]:
         where = f"ou={'x' * 200}{level or WIDE},{where}"
         yield unit(where)
     for number in range(SMALL_GROUPS):
-        yield entries.group(f"g{number}", entries.dn("alice"), where=where)
+        yield entries.group(f"g{number}", entries.dn("carol"), where=where)
 
 
 def directory(groups: Iterator[str]) -> str:
