@@ -94,6 +94,7 @@ def generate_chart() -> str:
         "ownersOfPodsChange": conditions.owners_of_pods_change(["KEYS"]),
         "contentChanges": conditions.CONTENT_CHANGES,
         "mayHoldPods": conditions.MAY_HOLD_PODS,
+        "notASecret": conditions.NOT_A_SECRET,
         "revisionCreated": conditions.REVISION_CREATED,
         "unqueuedCreated": conditions.UNQUEUED_CREATED,
     }

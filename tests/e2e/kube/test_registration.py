@@ -229,6 +229,12 @@ def test_some_requesters_need_no_answer(cluster: ApiServer, recorder: Recorder, 
     assert create(cluster, recorder, f"{CORE}:configmaps", content, user=user) == NOBODY
 
 
+def test_secrets_are_sent_nowhere(cluster: ApiServer, recorder: Recorder) -> None:
+    labels = {"metadata": {"labels": NAMED}}
+    assert create(cluster, recorder, f"{CORE}:configmaps", labels) == ["others"]
+    assert create(cluster, recorder, f"{CORE}:secrets", labels) == NOBODY
+
+
 def owned(*names: str) -> dict[str, Any]:
     """Return a change of nothing but the owners."""
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}

@@ -107,6 +107,13 @@ MAY_HOLD_PODS: Final = (
 """The request is about a kind that may contain pods, although it is not listed."""
 
 
+NOT_A_SECRET: Final[Condition] = {
+    "name": "not-a-secret",
+    "expression": '!(request.resource.group == "" && request.resource.resource == "secrets")',
+}
+"""The request is not about a Secret, whose content the webhook must not see."""
+
+
 def requester(settings: QueueChecks) -> list[Condition]:
     """Return the condition that the requester is checked.
 

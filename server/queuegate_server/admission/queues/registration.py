@@ -92,7 +92,7 @@ def _queue_configurations(
                 COMMENT: "All other kinds, if a label or annotation of the object itself names a "
                 "queue that is new.",
                 **_webhook("others.queues.queuegate.io", mode, service),
-                "matchConditions": [other, *who, *change],
+                "matchConditions": [other, conditions.NOT_A_SECRET, *who, *change],
                 "rules": [rule(["CREATE", "UPDATE"], _ALL, [_ALL, f"{_ALL}/status"])],
             }
         )
