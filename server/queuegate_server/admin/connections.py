@@ -23,7 +23,7 @@ READ_BUFFER_BYTES: Final = 16 * 1024
 TLS_SHUTDOWN_SECONDS: Final = 1.0
 """The time limit for a TLS shutdown, to which a client might not respond."""
 _MAX_HEADERS: Final = 64
-MAX_HEAD_BYTES: Final = 64 * 1024
+MAX_HEAD_BYTES: Final = 16 * 1024
 """The maximum number of bytes in which a request line and its headers must arrive, with the empty
 lines that may precede them (RFC 9112, section 2.2). API servers, browsers and Prometheus send less
 than 16 KiB."""

@@ -1,7 +1,7 @@
 """The webhook's TLS connections, with limits on their number and memory.
 
-A connection takes 30 KiB, or up to 350 KiB with a long header and a body that is not complete, so
-all connections together take less than 400 MiB. At the limit, each new connection replaces the
+A connection takes 80 KiB, or up to 300 KiB with a long header and a body that is not complete, so
+all connections together take less than 200 MiB. At the limit, each new connection replaces the
 connection that has been idle the longest.
 """
 
@@ -21,7 +21,7 @@ from queuegate_server.files.peer_certificate import peer_certificate
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
-MAX_CONNECTIONS: Final = 1024
+MAX_CONNECTIONS: Final = 640
 """The maximum number of connections. Three API servers with default settings send up to 600
 concurrent requests."""
 _SOCKET_BUFFER_BYTES: Final = 32 * 1024

@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from queuegate_server.admin.connections import MAX_HEAD_BYTES
+from queuegate_server.admission.bodies import SMALL_BODY_BYTES
 from queuegate_server.admission.review import MAX_REVISION_BYTES
 from tests.resilience.isolation.promise import Observation, observed
 from tests.resilience.isolation.web_floods import flood_process, run_flood
@@ -27,6 +29,15 @@ HEAD = (
 )
 UNDER_WAY = 20
 """How many exchanges, or attempts, of a flood have ended when the neighbour begins."""
+
+
+def longest_head(length: int) -> bytes:
+    """The longest head that the webhook accepts of a request with a body of a length, in bytes."""
+    head = HEAD % (b"/mutate", length)
+    count = 48
+    size = (MAX_HEAD_BYTES - len(head)) // count
+    padding = b"".join(b"X-%02d: %s\r\n" % (number, b"x" * (size - 8)) for number in range(count))
+    return head[:-2] + padding + b"\r\n"
 
 
 def review(value: bytes, kind: str = "Pod") -> bytes:
@@ -175,13 +186,13 @@ class Flood:
             await self._at_once(200, self._ask_as_strangers)
         elif name == "slow large bodies":
             await self._at_once(200, lambda *ends: self._trickle(MAX_BODY, *ends))
+        elif name == "long headers and slow small bodies":
+            self.under_way = 300
+            await self._at_once(1_200, self._hold)
         elif name == "slow small bodies":
             await self._at_once(500, lambda *ends: self._trickle(60_000, *ends))
-        elif name == "idle connections":
-            self.under_way = 1_100
-            await self._at_once(1_200, self._wait)
-        elif name == "silent connections":
-            self._context = None
+        elif name in {"idle connections", "silent connections"}:
+            self._context = self._context if name == "idle connections" else None
             self.under_way = 1_100
             await self._at_once(1_200, self._wait)
         elif name == "answers nobody reads":
@@ -261,6 +272,13 @@ class Flood:
                     await reader.read(1_000)
                     return
 
+    async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send the longest headers and a small body without its end."""
+        writer.write(longest_head(SMALL_BODY_BYTES) + b" " * (SMALL_BODY_BYTES - 1))
+        await writer.drain()
+        self._ended()
+        await reader.read()
+
     async def _wait(self, reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         self._ended()
         await reader.read()
@@ -283,6 +301,7 @@ FLOODS = (
     *CONFIG_BODIES,
     "slow large bodies",
     "slow small bodies",
+    "long headers and slow small bodies",
     "idle connections",
     "silent connections",
     "answers nobody reads",
