@@ -131,6 +131,7 @@ class Connection(web.RequestHandler):
                 asyncio.get_running_loop().call_later(_DISCARD_SECONDS, self._resume)
             return
         requests = self._request_count
+        is_in_body = self._body is not None and not self._body.is_eof()
         super().data_received(data)
         if self._request_count > requests:
             self._head_bytes = 0
@@ -139,7 +140,7 @@ class Connection(web.RequestHandler):
                 # No client of ours sends requests before it has read the answer. A server may close
                 # a connection after any response (RFC 9112, section 9.3.2).
                 self.close()
-        elif self._body is None or self._body.is_eof():
+        elif not is_in_body:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._log.debug("the headers of a request do not end")

@@ -66,7 +66,7 @@ def test_empty_lines_without_an_end(place: tuple[str, int], unit: bytes) -> None
     assert exchange(place, b"\r\n" * 10 + request).startswith(b"HTTP/1.1 200")
     answer = b""
     with suppress(OSError):
-        answer = exchange(place, unit * (2 * MAX_HEAD_BYTES // len(unit)) + request)
+        answer = exchange(place, unit * (20 * MAX_HEAD_BYTES // len(unit)) + request)
     assert not answer
 
 
