@@ -46,6 +46,11 @@ _LOOKAHEAD_TOKENS: Final = 4
 """The number of tokens to scan: the start of the stream, and the three tokens that go-yaml v3 scans
 for comments."""
 _CHECK_SYNTAX: Final = "check quotes, brackets and indentation, here and in the lines above"
+_QUESTION_MARK: Final = (
+    'a word within braces or brackets cannot contain a "?"',
+    "put the word in quotes",
+)
+"""The fault, and its remedy, of words that only libyaml reads."""
 
 
 _TAGS: Final = {
@@ -73,6 +78,8 @@ class _OpenNode:
     node: SequenceNode | MappingNode
     anchor: str | None
     size_before: _Size
+    is_flow: bool = False
+    """Whether it is written within braces or brackets."""
     key: ScalarNode | None = None
     """The key in a mapping whose value is parsed next."""
     merge_key: ScalarNode | None = None
@@ -132,6 +139,8 @@ class _Builder:
                 node = ScalarNode(mark.line + 1, mark.column + 1, text, plain)
                 if tag is not None:
                     self._check_tag(tag, node)
+                if "?" in text and not event.style and self._open[-1].is_flow:
+                    raise ParseError(node, *_QUESTION_MARK)
                 self._nodes += 1
                 self._characters += len(text)
                 if self._nodes > max_nodes or self._characters > MAX_BYTES:
@@ -160,7 +169,8 @@ class _Builder:
             raise ParseError(node, message, "flatten the document")
         if event.anchor is not None:
             self._anchors[event.anchor] = (node, None)
-        self._open.append(_OpenNode(node, event.anchor, _Size(self._nodes, self._characters)))
+        size = _Size(self._nodes, self._characters)
+        self._open.append(_OpenNode(node, event.anchor, size, bool(event.flow_style)))
         self._count(1, 0, node)
 
     def _end(self, _event: Any) -> None:
@@ -353,6 +363,8 @@ def _syntax_error(error: yaml.YAMLError, text: str) -> ParseError:
         return ParseError(_position(error.context_mark), message, remedy)
     if rest.startswith("\t"):
         return ParseError(position, "a tab is not allowed here", "indent with spaces")
+    if rest.startswith("?") and error.context and " flow " in error.context:
+        return ParseError(position, *_QUESTION_MARK)
     if error.problem == "found unexpected ':'":
         message = "a word within braces or brackets cannot end with a colon"
         return ParseError(position, message, "put a space after the colon, or the word in quotes")

@@ -58,6 +58,10 @@ def test_libyaml_is_used() -> None:
         ("a: |\n  x\n  y\nb: >-\n  x\n  y\n", {"a": "x\ny\n", "b": "x y"}),
         ("a: !!str 5\nb: !!seq []\nc: !!map {}\nd: ! x", {"a": "5", "b": [], "c": {}, "d": "x"}),
         ("\ufeffa: b", {"a": "b"}),
+        (
+            "a: b?c\nd: ?e\nf?g: ['h?', \"?\", {?i : j}]",
+            {"a": "b?c", "d": "?e", "f?g": ["h?", "?", {"i": "j"}]},
+        ),
         ("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", {"a": "1", "b": "1", "c": "2", "d": "2"}),
         ("- &k key\n- {*k : v}\n", ["key", {"key": "v"}]),
         (
@@ -161,6 +165,17 @@ def test_syntax_errors_have_a_position(text: str, positions: set[tuple[int, int]
     (diagnostic,) = document.diagnostics
     assert diagnostic.message.startswith("invalid YAML: ")
     assert (diagnostic.line, diagnostic.column) in positions
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(
+    "text", ["a: [^b?c]", "{a: b, c: !!str d ?}", "{a?b: c}", "[{a: b\n  ?}]", "[a?]"]
+)
+def test_question_marks_within_braces_or_brackets(text: str) -> None:
+    """go-yaml refuses them as well; libyaml reads them."""
+    [refused] = read_yaml(text.encode(), "f").diagnostics
+    assert refused.message == 'a word within braces or brackets cannot contain a "?"'
+    assert refused.remedy == "put the word in quotes"
 
 
 @pytest.mark.usefixtures("_parser")
