@@ -58,6 +58,7 @@ def test_libyaml_is_used() -> None:
         ("a: |\n  x\n  y\nb: >-\n  x\n  y\n", {"a": "x\ny\n", "b": "x y"}),
         ("a: !!str 5\nb: !!seq []\nc: !!map {}\nd: ! x", {"a": "5", "b": [], "c": {}, "d": "x"}),
         ("\ufeffa: b", {"a": "b"}),
+        ('a: "b\\/c"', {"a": "b/c"}),
         (
             "a: b?c\nd: ?e\nf?g: ['h?', \"?\", {?i : j}]",
             {"a": "b?c", "d": "?e", "f?g": ["h?", "?", {"i": "j"}]},
