@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -78,35 +79,85 @@ def entry(number: int, *members: bytes) -> bytes:
     )
 
 
+class CountingSink(Sink):
+    """Counts how often the follower has nothing to report, as a test of the connection shows."""
+
+    tests = 0
+
+    def reached(self, position: bytes | None = None) -> None:
+        self.tests += position is None
+        super().reached(position)
+
+
+END_OF_REFRESH = element(0x80, SYNC_INFO.encode()), element(0x81, element(0xA1))
+FOLLOW: dict[str, Any] = GIVEN | {
+    "groups_from": "member_dn",
+    "changes": "syncrepl",
+    "repeat_after": 0,
+}
+
+
 async def test_a_test_of_the_connection_may_wait_behind_changes(
     resolver: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A directory that sends changes works; one that falls silent does not."""
+    """A directory that sends changes works; one that answers only earlier tests does not."""
     monkeypatch.setattr(sync_follower, "HEARTBEAT_SECONDS", 0.05)
-    is_over, ended = threading.Event(), threading.Event()
-    end_of_refresh = element(0x80, SYNC_INFO.encode()), element(0x81, element(0xA1))
+    is_over = threading.Event()
+    followed: list[int] = []
+    tests = 0
+
+    def reply(number: int, request: bytes) -> Iterable[bytes]:
+        nonlocal tests
+        if SYNC_REQUEST.encode() in request:
+            followed.append(number)
+            yield message(number, 0x79, *END_OF_REFRESH)
+            return
+        if followed and element(4, b"1.1") in request:
+            tests += 1
+            end = time.monotonic() + 1.5
+            while time.monotonic() < end:
+                if not is_over.is_set():
+                    yield entry(followed[0], dn("bob").encode())
+                time.sleep(0.02)
+        yield result(number)
+
+    sink = CountingSink()
+    with hostile_directory(binding(reply)) as hostile:
+        built = await resolver(hostile.url, **FOLLOW, operation_timeout=1)
+        async with following(built, sink) as task:
+            async with asyncio.timeout(60):
+                while tests < 3:  # the third is sent once two have timed out
+                    assert not task.done()
+                    await asyncio.sleep(0.02)
+            assert sink.tests == 0
+            is_over.set()
+            async with asyncio.timeout(60):
+                with pytest.raises(CannotFollow, match="did not answer within 1 s"):
+                    await task
+    assert sink.tests == 0
+
+
+async def test_a_silent_part_beside_one_that_changes(
+    resolver: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_follower, "SILENCE_SECONDS", 1)
+    is_over = threading.Event()
 
     def reply(number: int, request: bytes) -> Iterable[bytes]:
         if SYNC_REQUEST.encode() not in request:
-            return [result(number)]
-        return changes(number)
-
-    def changes(number: int) -> Iterable[bytes]:
-        yield message(number, 0x79, *end_of_refresh)
-        while not is_over.is_set():
-            yield entry(number, dn("bob").encode())
-            time.sleep(0.02)
-        ended.wait(60)
+            yield result(number)
+        elif b"member" in request:
+            yield message(number, 0x79, *END_OF_REFRESH)
+            while not is_over.is_set():
+                yield entry(number, dn("bob").encode())
+                time.sleep(0.02)
 
     with hostile_directory(binding(reply)) as hostile:
-        given = GIVEN | {"groups_from": "member_dn"}
-        built = await resolver(hostile.url, **given, changes="syncrepl", operation_timeout=1)
+        built = await resolver(hostile.url, **FOLLOW, changes_of_users=True)
+        assert built.changes is not None
         try:
-            async with following(built, Sink()) as task:
-                await asyncio.sleep(3)
-                assert not task.done()
-                is_over.set()
-                with pytest.raises(CannotFollow, match="did not answer within 1 s"):
-                    await task
+            async with asyncio.timeout(60):
+                with pytest.raises(CannotFollow, match=r"nothing for 1 s \(raise its limits"):
+                    await built.changes(Sink())
         finally:
-            ended.set()
+            is_over.set()

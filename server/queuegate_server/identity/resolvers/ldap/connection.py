@@ -191,9 +191,13 @@ class LdapConnection:
         """Whether a change has started to arrive, and is not handled yet."""
         return self._pending.is_receiving
 
-    async def verify(self) -> None:
-        """Check that the server responds; if not, close the connection and raise ServerFault."""
-        heard_at = self.heard_at
+    async def verify(self) -> bool:
+        """Check that the server responds; if not, close the connection and raise ServerFault.
+
+        Returns False if the response is not known, because it waits behind changes, or there were
+        too many requests to ask.
+        """
+        followed = self._pending.followed
         try:
             await self._request(
                 lambda: self._ldap.search_ext(
@@ -202,14 +206,15 @@ class LdapConnection:
                 Allowance(1),
             )
         except ServerFault as fault:
-            is_heard = self.lost is None and self.heard_at != heard_at
-            if not (is_heard and self._pending.is_following):
+            if self.lost is not None or self._pending.followed == followed:
                 self.close(fault.detail)
                 raise
-            # The response waits behind long changes, which show that the server works.
+            return False  # The changes before the response show that the server works.
+        except TooManyRequests:
+            return False
         except LdapFault:
-            # The server refused the request, but it responds.
-            return
+            return True  # The server refused the request, but it responds.
+        return True
 
     async def _request(
         self,

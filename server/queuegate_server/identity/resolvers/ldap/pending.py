@@ -112,6 +112,8 @@ class Receiver(NamedTuple):
     LdapFault, which ends the search."""
     controls: Collection[str]
     """The types of the response controls to decode."""
+    hear: Callable[[], None] = lambda: None
+    """Called whenever a message starts to arrive, and while a long one is being handled."""
 
 
 class SearchResult(NamedTuple):
@@ -152,6 +154,8 @@ class PendingRequests:
     while a long one is being handled."""
     is_receiving: bool = field(default=False, init=False)
     """Whether a message for a `Receiver` has started to arrive, and is not handled yet."""
+    followed: int = field(default=0, init=False)
+    """How many messages for a `Receiver` have started to arrive, and steps of handling them."""
 
     def __post_init__(self) -> None:
         self._pending: dict[int, _Request] = {}
@@ -162,11 +166,6 @@ class PendingRequests:
 
     def __len__(self) -> int:
         return len(self._pending)
-
-    @property
-    def is_following(self) -> bool:
-        """Whether any search is for changes."""
-        return any(request.receiver for request in self._pending.values())
 
     def add(
         self,
@@ -242,9 +241,10 @@ class PendingRequests:
             return False
         # Charge the allowance before the rest of the message arrives, so that an oversized message
         # is never buffered.
-        is_followed = request is not None and request.receiver is not None
-        self.is_receiving = is_followed and head.operation in _RECEIVED
-        if request is not None and is_followed:
+        self.is_receiving = False
+        if request is not None and request.receiver is not None:
+            self.is_receiving = head.operation in _RECEIVED
+            self._hear_followed(request.receiver)
             request.allowance = request.allowance.renewed()
         is_admitted = request is None or self._charge(head.id, request.allowance, head.size, 0)
         # Anyone who may create entries may create a long reference. It is ignored like any other.
@@ -295,12 +295,17 @@ class PendingRequests:
         try:
             for _ in work:
                 self.hear()
+                self._hear_followed(receiver)
                 yield
                 if self._pending.get(number) is not request:
                     return
             self.is_receiving = False
         except LdapFault as fault:
             self._fail(number, fault)
+
+    def _hear_followed(self, receiver: Receiver) -> None:
+        self.followed += 1
+        receiver.hear()
 
     def _charge(self, message: int, allowance: Allowance, size: int, elements: int) -> bool:
         """Charge a request's allowance. If it is exceeded, fail the request and return False."""

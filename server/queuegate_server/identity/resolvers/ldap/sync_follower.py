@@ -100,6 +100,9 @@ class SyncFollower:
         self._sink = sink
         self._affected = AffectedUsers()
         self._wake = asyncio.Event()
+        self._is_reporting = False
+        self._has_loaded = asyncio.Event()
+        """Set once the first report has been made."""
 
     async def run(self) -> None:
         """Follow the directory until cancelled. Raises LdapFault."""
@@ -112,17 +115,20 @@ class SyncFollower:
             raise
         streams = [_Stream(connection, part, self._note) for part in self._content.watched]
         tasks = [asyncio.create_task(each.run()) for each in streams]
-        following = asyncio.create_task(self._follow(connection, str(server.url), streams))
+        tasks += [
+            asyncio.create_task(self._follow(connection, str(server.url), streams)),
+            asyncio.create_task(self._keep_testing(connection, str(server.url))),
+        ]
         try:
-            await asyncio.wait({*tasks, following}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (*tasks, following):
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
                 if task.done():
                     task.result()
         finally:
             connection.close()
-            for task in (*tasks, following):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, following, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             async for _ in in_steps(self._content.clear()):
                 pass
 
@@ -134,31 +140,38 @@ class SyncFollower:
     async def _follow(
         self, connection: LdapConnection, url: str, streams: "Sequence[_Stream]"
     ) -> None:
-        await _load(connection, streams)
+        await _load(streams)
         self._content.is_loading = False
         self._reporter.reports.report(
             None if await self._has_changed(connection, url, streams) else (),
             _position(url, streams),
         )
-        beat_at = time.monotonic()
+        self._has_loaded.set()
         while True:
-            is_due = time.monotonic() >= beat_at
-            if is_due:
-                await self._test(connection, url)
-                beat_at += min(HEARTBEAT_SECONDS, self._options.keepalive_interval)
-                beat_at = max(beat_at, time.monotonic())
+            due_at = self._reporter.reports.due_at
+            seconds = None if due_at is None else max(0.0, due_at - time.monotonic())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
             if self._wake.is_set():
                 self._wake.clear()
                 affected, self._affected = self._affected, AffectedUsers()
+                self._is_reporting = True
                 await self._reporter.report(affected, _position(url, streams))
-            elif is_due and not connection.is_receiving_change:
+                self._is_reporting = False
+            self._reporter.reports.repeat()
+
+    async def _keep_testing(self, connection: LdapConnection, url: str) -> None:
+        """Test the connection regularly. Does not delay reports. Raises LdapFault."""
+        await self._has_loaded.wait()
+        while True:
+            due_at = time.monotonic() + min(HEARTBEAT_SECONDS, self._options.keepalive_interval)
+            has_answered = await self._test(connection, url)
+            is_changing = self._wake.is_set() or self._is_reporting
+            if has_answered and not (is_changing or connection.is_receiving_change):
                 # Otherwise, the report of the change will confirm that the directory is followed.
                 self._sink.reached()
-            self._reporter.reports.repeat()
-            due_at = self._reporter.reports.due_at or beat_at
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, min(beat_at, due_at) - time.monotonic())):
-                    await self._wake.wait()
+            await asyncio.sleep(due_at - time.monotonic())
 
     async def _has_changed(
         self, connection: LdapConnection, url: str, streams: "Sequence[_Stream]"
@@ -175,12 +188,13 @@ class SyncFollower:
                 return True
         return False
 
-    async def _test(self, connection: LdapConnection, url: str) -> None:
-        """Check that the server responds and that lookups use it. Raises LdapFault."""
-        await connection.verify()
+    async def _test(self, connection: LdapConnection, url: str) -> bool:
+        """Check that lookups use the server, and return whether it answered. Raises LdapFault."""
+        has_answered = await connection.verify()
         server, _ = await self._pool.connection()
         if str(server.url) != url:
             raise ServerFault(f"lookups use {server.url} instead of {url} now")
+        return has_answered
 
 
 class _Stream:
@@ -198,6 +212,8 @@ class _Stream:
         self.cookie = b""
         self.is_loaded: Final = asyncio.Event()
         """Set once all entries have been read, so that only changes follow."""
+        self.heard_at = time.monotonic()
+        """When the server last sent something while entries were being read."""
         self._connection = connection
         self._part = part
         self._note = note
@@ -207,13 +223,21 @@ class _Stream:
         """Read the part and follow its changes. Raises LdapFault."""
         try:
             await _synchronize(
-                self._connection, self.query, sync_request(Mode.REFRESH_AND_PERSIST), self._receive
+                self._connection,
+                self.query,
+                sync_request(Mode.REFRESH_AND_PERSIST),
+                self._receive,
+                self._hear,
             )
         except AccessDenied as fault:
             raise SetupFault(fault.detail, _DENIED) from None
         except SetupFault as fault:
             raise SetupFault(fault.detail, fault.advice or _ADVICE) from None
         raise ServerFault("the server has ended the synchronization", _ADVICE)
+
+    def _hear(self) -> None:
+        if not self.is_loaded.is_set():
+            self.heard_at = time.monotonic()
 
     def _receive(self, message: FollowedMessage) -> Iterator[None]:
         """Handle an entry or a Sync Info Message. Yields where a step may end. Raises LdapFault."""
@@ -252,11 +276,15 @@ class _Stream:
         return affected
 
 
-async def _load(connection: LdapConnection, streams: "Sequence[_Stream]") -> None:
-    """Wait until all entries have been read. Raises ServerFault if the server is silent."""
+async def _load(streams: "Sequence[_Stream]") -> None:
+    """Wait until all entries have been read. Raises ServerFault if the server is silent.
+
+    Changes of parts that have been read do not count. Entries of any part do, because a server may
+    send the parts one after the other.
+    """
     for stream in streams:
         while not stream.is_loaded.is_set():
-            due_at = connection.heard_at + SILENCE_SECONDS
+            due_at = max(each.heard_at for each in streams) + SILENCE_SECONDS
             if time.monotonic() >= due_at:
                 raise ServerFault(
                     f"the server has not sent all entries, and nothing for {SILENCE_SECONDS:g} s",
@@ -286,9 +314,10 @@ async def _synchronize(
     query: Query,
     control: RequestControl,
     receive: Callable[[FollowedMessage], Iterator[None]],
+    hear: Callable[[], None] = lambda: None,
 ) -> Sequence[Any]:
     """Run a synchronization; return the controls of its result. Raises LdapFault."""
-    receiver = Receiver(receive, RESPONSE_CONTROLS)
+    receiver = Receiver(receive, RESPONSE_CONTROLS, hear)
     result = await connection.follow(query, control, entry_allowance(), receiver)
     return result.controls
 
