@@ -14,6 +14,7 @@ from queuegate_server.identity.resolvers.keycloak.admin_events import (
     AdminEvents,
     affected_by,
 )
+from queuegate_server.identity.rest.faults import RequestFault
 from queuegate_server.identity.rest.following import MAX_AFFECTED, AffectedUsers
 from queuegate_server.identity.rest.paging import MAX_AT_ONCE
 from tests.integration.rest.conftest import Build
@@ -154,17 +155,29 @@ class Log:
         self.events = [event(number, -number) for number in range(count)]
         self.pages = 0
         self.now = 0.0
+        self.unix_time = 1_000_000.0
+        self.is_down = False
+        self.records = True
         self.server_time = 1_000.0
 
     async def fetch(self, first: int, size: int) -> tuple[list[dict[str, Any]], float]:
         self.pages += 1
+        if self.is_down and first > 0:
+            raise RequestFault("down")
         return self.events[first:][:size], self.server_time
 
     def query(self) -> AdminEvents:
         async def recorded() -> None:
-            """Events are recorded."""
+            if not self.records:
+                raise RequestFault("off")
 
-        return AdminEvents(recorded, self.fetch, lambda: self.now)
+        return AdminEvents(
+            recorded, self.fetch, lambda: self.now, lambda: self.unix_time + self.now
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.server_time += seconds
 
 
 @pytest.mark.parametrize("count", [1, PAGE - 1, PAGE, PAGE + 1, MAX_PAGES * PAGE + 50])
@@ -217,9 +230,7 @@ async def test_an_event_below_all_that_are_read(
     log.now += READ_ALL_SECONDS
     expected = AffectedUsers(("-1",)) if past else EVERYBODY
     assert await query.changed() == expected
-    warnings = [
-        "the newest 1000 are of the last 30 s or of the" in each for each in caplog.messages
-    ]
+    warnings = ["the newest 1000 are all newer than" in each for each in caplog.messages]
     assert warnings == ([] if past else [True])
     assert await query.changed() == AffectedUsers()
     log.server_time = 5_040.0
@@ -241,6 +252,69 @@ async def test_a_clock_that_was_set_back_after_many_events(back: int) -> None:
     log.server_time += READ_ALL_SECONDS
     log.now += READ_ALL_SECONDS
     assert await query.changed() == AffectedUsers()
+
+
+def busy_log() -> Log:
+    """Its 1 000 events are of the last 900 s, and there are older ones."""
+    log = Log(0)
+    all_read = MAX_PAGES * PAGE
+    log.events = [event(number, 1_000_000 - 900 * number) for number in range(all_read + PAGE)]
+    return log
+
+
+def record_during_an_outage(log: Log) -> None:
+    """Record events for an hour, and one below all that are read, because a clock was set back."""
+    log.pass_time(3_600)
+    count = MAX_PAGES * PAGE - 1
+    log.events[:0] = [event(10_000 + i, 4_600_000 - 3_500 * i) for i in range(count)]
+    log.events.insert(MAX_PAGES * PAGE, event(-1, 999_500))
+
+
+@pytest.mark.parametrize("fault", ["page", "events"])
+async def test_a_full_read_that_fails_is_not_the_last_one(fault: str) -> None:
+    log = busy_log()
+    query = log.query()
+    await query.begin()
+    record_during_an_outage(log)
+    log.is_down, log.records = fault == "page", fault != "events"
+    with pytest.raises(RequestFault):
+        await query.changed()
+    log.is_down, log.records = False, True
+    log.pass_time(1)
+    assert await query.changed() == EVERYBODY
+    log.pass_time(READ_ALL_SECONDS)
+    assert await query.changed() == AffectedUsers()
+
+
+async def test_an_outage_before_the_next_follower() -> None:
+    log = busy_log()
+    query = log.query()
+    await query.begin()
+    record_during_an_outage(log)
+    another = log.query()
+    another.resume(query.position)
+    assert await another.changed() == EVERYBODY
+    assert await another.changed() == AffectedUsers()
+
+
+@pytest.mark.parametrize(
+    ("clock_error", "expected"), [(0, AffectedUsers()), (3_600, EVERYBODY), (-3_600, EVERYBODY)]
+)
+async def test_the_next_follower_knows_the_last_full_read(
+    clock_error: float, expected: AffectedUsers
+) -> None:
+    log = busy_log()
+    query = log.query()
+    await query.begin()
+    log.pass_time(60)
+    log.unix_time += clock_error
+    another = log.query()
+    another.resume(query.position)
+    assert await another.changed() == expected
+    third = log.query()
+    third.resume(another.position)
+    log.pass_time(READ_ALL_SECONDS)
+    assert await third.changed() == AffectedUsers()
 
 
 async def test_many_events_below_one_in_the_future() -> None:
@@ -357,7 +431,10 @@ async def test_the_next_follower_continues(resolver: Build, realm: FakeRealm) ->
 
 @pytest.mark.parametrize(
     "position",
-    [b"", b"[1,2,3,4]", b"7", b"\xff", b"2" + b"x" * 7, b"2" + b"x" * 8 * (MAX_PAGES * PAGE + 1)],
+    [
+        *(b"", b"[1,2,3,4]", b"7", b"\xff", b"2" + b"x" * 16),
+        *(b"3" + b"x" * size for size in (0, 7, 15, 8 * (MAX_PAGES * PAGE + 2))),
+    ],
 )
 async def test_a_position_that_cannot_be_used(
     resolver: Build, realm: FakeRealm, position: bytes

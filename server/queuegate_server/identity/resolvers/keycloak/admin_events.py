@@ -39,8 +39,9 @@ TYPES: Final = (
 """The types of resources whose changes can change the groups of users."""
 _SKEW_SECONDS: Final = 5.0
 """By how much the clock of a node may be slow without a full read missing its events."""
-_VERSION: Final = b"2"
+_VERSION: Final = b"3"
 """The first byte of a position."""
+_TIME_BYTES: Final = 8
 _DIGEST_BYTES: Final = 8
 
 FetchEvents = Callable[[int, int], Awaitable[tuple[list[dict[str, Any]], float]]]
@@ -75,6 +76,24 @@ class _Reading(NamedTuple):
     hides_new: bool = False
     """Whether new events may be below all that can be read, because none of these is older than
     the last full read."""
+    full_read: "_FullRead | None" = None
+    """When it began, if it was to read all pages."""
+
+
+class _FullRead(NamedTuple):
+    """When a reading of all pages began."""
+
+    at: float = -math.inf
+    """On the monotonic clock."""
+    unix_seconds: int = 0
+    """For the next follower, rounded down."""
+
+
+class _Position(NamedTuple):
+    """Where another follower continues."""
+
+    full_read_unix_seconds: int
+    digests: dict[bytes, None]
 
 
 class AdminEvents:
@@ -84,6 +103,7 @@ class AdminEvents:
         require_events: Raises RequestFault unless the realm records admin events.
         fetch: Returns events.
         clock: A monotonic clock, in seconds.
+        unix_time: Returns this host's time, in Unix seconds.
     """
 
     def __init__(
@@ -91,36 +111,47 @@ class AdminEvents:
         require_events: Callable[[], Awaitable[None]],
         fetch: FetchEvents,
         clock: Callable[[], float] = time.monotonic,
+        unix_time: Callable[[], float] = time.time,
     ) -> None:
         self._require_events = require_events
         self._fetch = fetch
         self._clock = clock
+        self._unix_time = unix_time
         self._seen: dict[bytes, None] | None = None
         """The digests of the events that have been read, the newest one first; None if they are
         unknown."""
-        self._all_read_at = -math.inf
-        """When all pages were read, on the clock."""
+        self._full_read = _FullRead()
+        """The last one whose events are among these."""
 
     @property
     def position(self) -> bytes:
-        """The digests of the events that have been read."""
-        return _VERSION + b"".join(self._seen or ())
+        """The time of the last full read, and the digests of the events that have been read."""
+        at = self._full_read.unix_seconds.to_bytes(_TIME_BYTES)
+        return _VERSION + at + b"".join(self._seen or ())
 
     async def begin(self) -> None:
         """Begin at the newest events. Raises RequestFault."""
         await self._require_events()
-        self._seen = dict.fromkeys((await self._read()).events)
+        reading = await self._read()
+        self._seen = dict.fromkeys(reading.events)
+        self._full_read = reading.full_read or self._full_read
 
     def resume(self, position: bytes) -> None:
         """Continue after the events that were read."""
-        self._seen = decode_position(position)
-        self._all_read_at = self._clock()
+        decoded = decode_position(position)
+        if decoded is None:
+            return
+        unix_seconds, self._seen = decoded
+        since = self._unix_time() - unix_seconds
+        if since >= 0:  # otherwise, it is unknown, because a clock was wrong
+            self._full_read = _FullRead(self._clock() - since, unix_seconds)
 
     async def changed(self) -> AffectedUsers:
         """Return users whose groups may have changed since the last call. Raises RequestFault."""
         before = self._seen
-        read, is_end, hides_new = await self._read()
+        read, is_end, hides_new, full_read = await self._read()
         await self._require_events()  # otherwise, these are not all changes
+        self._full_read = full_read or self._full_read
         known = before or {}
         is_all = before is None
         if not (is_all or known.keys() & read.keys()) and (known or not is_end):
@@ -133,11 +164,11 @@ class AdminEvents:
         elif hides_new:
             is_all = True
             _LOG.warning(
-                "admin events of Keycloak may be missing, because the newest %d are of the last "
-                "%.0f s or of the future: the groups of all users are looked up again; check the "
-                "clocks of Keycloak's nodes",
+                "admin events of Keycloak may be missing, because the newest %d are all newer than "
+                "the last reading of so many, or from the future: the groups of all users are "
+                "looked up again; check the clocks of Keycloak's nodes unless Keycloak could not "
+                "be asked for a while",
                 len(read),
-                READ_ALL_SECONDS,
             )
         if is_all:
             self._seen = dict.fromkeys(read)
@@ -152,10 +183,9 @@ class AdminEvents:
         An event at the top proves nothing: its time may be in the future.
         """
         now, known = self._clock(), self._seen or {}
-        since = now - self._all_read_at
+        since = now - self._full_read.at
         reads_all = since >= READ_ALL_SECONDS
-        if reads_all:
-            self._all_read_at = now
+        full_read = _FullRead(now, int(self._unix_time())) if reads_all else None
         read: dict[bytes, AdminEvent] = {}
         server_time = 0.0
         for page in range(MAX_PAGES):
@@ -163,13 +193,13 @@ class AdminEvents:
             events = {event.digest: event for event in map(parse_event, items)}
             read.update(events)
             if len(items) < PAGE:
-                return _Reading(read, is_end=True)
+                return _Reading(read, is_end=True, full_read=full_read)
             if not reads_all and list(events)[-1] in known:
                 return _Reading(read)
         # If a clock was set back since the last full read, new events are at most that old.
         oldest = min(event.time for event in read.values())
         hides_new = reads_all and oldest > (server_time - since - _SKEW_SECONDS) * 1000
-        return _Reading(read, hides_new=hides_new)
+        return _Reading(read, hides_new=hides_new, full_read=full_read)
 
 
 def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:
@@ -199,11 +229,13 @@ def parse_event(item: dict[str, Any]) -> AdminEvent:
     return AdminEvent(at, *(each if isinstance(each, str) else "" for each in texts))
 
 
-def decode_position(position: bytes) -> dict[bytes, None] | None:
-    """Return the digests in a position; None if it is not one of this version."""
-    digests = position.removeprefix(_VERSION)
-    count, rest = divmod(len(digests), _DIGEST_BYTES)
-    if digests == position or rest or count > MAX_PAGES * PAGE:
+def decode_position(position: bytes) -> _Position | None:
+    """Return the parts of a position; None if it is not one of this version."""
+    rest = position.removeprefix(_VERSION)
+    at, digests = rest[:_TIME_BYTES], rest[_TIME_BYTES:]
+    count, excess = divmod(len(digests), _DIGEST_BYTES)
+    if rest == position or len(at) < _TIME_BYTES or excess or count > MAX_PAGES * PAGE:
         return None
     starts = range(0, len(digests), _DIGEST_BYTES)
-    return dict.fromkeys(digests[start : start + _DIGEST_BYTES] for start in starts)
+    seen = dict.fromkeys(digests[start : start + _DIGEST_BYTES] for start in starts)
+    return _Position(int.from_bytes(at), seen)
