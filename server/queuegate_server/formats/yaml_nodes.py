@@ -30,6 +30,8 @@ class SequenceNode:
     line: int
     column: int
     items: list["Node"] = field(default_factory=list)
+    is_flow: bool = False
+    """Whether it is written within brackets."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +42,8 @@ class MappingNode:
     column: int
     entries: dict[str, tuple[ScalarNode, "Node"]] = field(default_factory=dict)
     """The key and value nodes by key."""
+    is_flow: bool = False
+    """Whether it is written within braces."""
 
     def get(self, key: str) -> "Node | None":
         """Return the key's value node, or None if the key is absent."""

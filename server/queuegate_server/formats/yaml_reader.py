@@ -78,8 +78,6 @@ class _OpenNode:
     node: SequenceNode | MappingNode
     anchor: str | None
     size_before: _Size
-    is_flow: bool = False
-    """Whether it is written within braces or brackets."""
     key: ScalarNode | None = None
     """The key in a mapping whose value is parsed next."""
     merge_key: ScalarNode | None = None
@@ -139,7 +137,7 @@ class _Builder:
                 node = ScalarNode(mark.line + 1, mark.column + 1, text, plain)
                 if tag is not None:
                     self._check_tag(tag, node)
-                if "?" in text and not event.style and self._open[-1].is_flow:
+                if "?" in text and not event.style and self._open[-1].node.is_flow:
                     raise ParseError(node, *_QUESTION_MARK)
                 self._nodes += 1
                 self._characters += len(text)
@@ -161,7 +159,8 @@ class _Builder:
             raise ParseError(_position(event.start_mark), message, "remove the %YAML line")
 
     def _start(self, kind: type[SequenceNode | MappingNode], event: Any) -> None:
-        node = kind(event.start_mark.line + 1, event.start_mark.column + 1)
+        mark, is_flow = event.start_mark, bool(event.flow_style)
+        node = kind(mark.line + 1, mark.column + 1, is_flow=is_flow)
         if event.tag is not None:
             self._check_tag(event.tag, node)
         if len(self._open) > MAX_DEPTH:
@@ -170,7 +169,7 @@ class _Builder:
         if event.anchor is not None:
             self._anchors[event.anchor] = (node, None)
         size = _Size(self._nodes, self._characters)
-        self._open.append(_OpenNode(node, event.anchor, size, bool(event.flow_style)))
+        self._open.append(_OpenNode(node, event.anchor, size))
         self._count(1, 0, node)
 
     def _end(self, _event: Any) -> None:

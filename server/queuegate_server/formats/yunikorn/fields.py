@@ -98,7 +98,8 @@ class Fields:
         for key, (position, node) in mapping.entries.items() if mapping else ():
             reader = readers.get(key)
             if reader is None:
-                self._unknown_key(position, node, readers, what)
+                is_alone = bool(mapping and mapping.is_flow) and _is_empty(node)
+                self._unknown_key(position, readers, what, is_alone=is_alone)
                 continue
             attribute, read = reader
             value = read(self, key, node)
@@ -106,12 +107,15 @@ class Fields:
                 values[attribute] = value
         return values
 
-    def _unknown_key(self, key: ScalarNode, value: Node, known: Collection[str], what: str) -> None:
+    def _unknown_key(
+        self, key: ScalarNode, known: Collection[str], what: str, *, is_alone: bool
+    ) -> None:
+        """`is_alone` says whether the key has no value, as `bob` in `{submitacl: ann, bob}`."""
         lower = key.text.lower()
-        if _has_no_colon(key, value):
-            remedy = "if it is part of the value before the comma, put that value in quotes"
-        elif lower in known:
+        if lower in known:
             remedy = f"write {lower}"
+        elif is_alone:
+            remedy = "if it is part of the value before the comma, put that value in quotes"
         elif self._elsewhere and (place := self._elsewhere(lower, what, self.partition)):
             remedy = place
         elif "submitacl" in known and (meant := intended_key(lower, "submitacl", "adminacl")):
@@ -224,10 +228,8 @@ class Fields:
         self._diagnostics.error(node, message, remedy, self.queue)
 
 
-def _has_no_colon(key: ScalarNode, value: Node) -> bool:
-    """Return whether a key within braces stands alone, as `bob` in `{submitacl: ann, bob }`."""
-    end = key.column + len(key.text)
-    return key.plain and value.line == key.line and value.column <= end + 1
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.plain and not node.text
 
 
 def boolean(node: ScalarNode) -> bool | None:
