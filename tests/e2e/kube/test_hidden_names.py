@@ -97,49 +97,68 @@ def spark(**spec: Any) -> dict[str, Any]:
     }
 
 
-def united(labels: dict[str, Any]) -> dict[str, Any]:
-    """Return a UnitedDeployment of Kruise with a subset that patches the labels of the pods."""
-    template = {"metadata": {"labels": dict(BOTH)}}
-    subset = {"name": "a", "patch": {"metadata": {"labels": labels}}}
+def united(**metadata: Any) -> dict[str, Any]:
+    """Return a UnitedDeployment of Kruise with a subset that patches the metadata of the pods."""
+    subset = {"name": "a", "patch": {"metadata": metadata}}
     return {
         "apiVersion": "apps.kruise.io/v1alpha1",
         "kind": "UnitedDeployment",
         "metadata": {"name": "u"},
         "spec": {
-            "template": {"deploymentTemplate": {"spec": {"template": template}}},
+            "template": {"deploymentTemplate": {"spec": {"template": {"metadata": {**BOTH}}}}},
             "topology": {"subsets": [subset]},
         },
     }
 
 
-LONG = "yunikorn.apache.org/queue"
-BOTH = {"queue": "root.closed", LONG: "root.open"}
-"""YuniKorn reads the longer key, if it is left in the pod."""
-DRIVER = {"template": {"metadata": {"labels": BOTH}}}
+LONG = {"yunikorn.apache.org/queue": "root.open"}
+BOTH = {"labels": {"queue": "root.closed"}, "annotations": LONG}
+"""YuniKorn reads the annotation, if it is in the pod."""
+LABELS = {"labels": {"queue": "root.closed", **LONG}}
+PODS: dict[str, Any] = {"containers": [{"name": "a", "image": "a"}]}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "d", **LABELS},
+    "spec": {
+        "selector": {"matchLabels": LONG},
+        "template": {"metadata": LABELS, "spec": PODS},
+    },
+}
 
 
 @pytest.mark.parametrize(
-    ("thing", "is_removed"),
+    "thing",
     [
-        (spark(driver=DRIVER), False),
-        (spark(driver={**DRIVER, "labels": {LONG: ""}}), True),
-        (spark(driver=DRIVER, sparkConf={f"spark.kubernetes.driver.label.{LONG}": ""}), True),
-        (united({}), False),
-        (united({LONG: None}), True),
-        (united({"$retainKeys": ["queue"]}), True),
+        # The operator copies labels, not annotations.
+        {**spark(), "metadata": {"name": "s", **BOTH}},
+        spark(driver={"template": {"metadata": LABELS}}),
+        united(annotations=None),
+        united(**{"$retainKeys": ["labels"]}),
+        united(),  # a WorkloadSpread may patch it
+        DEPLOYMENT,
     ],
 )
-def test_a_key_that_another_member_removes(
-    cluster: ApiServer, thing: dict[str, Any], *, is_removed: bool
-) -> None:
-    """An operator joins the labels, so that YuniKorn reads the shorter key of the pod."""
+def test_a_key_that_is_overridden_outside_a_pod(cluster: ApiServer, thing: dict[str, Any]) -> None:
+    """An operator may remove the other key, so that YuniKorn reads this one."""
     group, kind = thing["apiVersion"], thing["kind"]
     path = f"/apis/{group}/namespaces/{NAMESPACE}/{kind.lower()}s?dryRun=All"
     answer = cluster.ask("bob", "POST", path, thing)
-    if is_removed:
+    assert "bob may not submit to root.closed" in refusal(answer)
+
+
+@pytest.mark.parametrize("metadata", [BOTH, LABELS])
+def test_a_key_that_is_overridden_in_a_pod(cluster: ApiServer, metadata: dict[str, Any]) -> None:
+    """YuniKorn reads the other key."""
+    pod = {"metadata": {"name": "p", **metadata}, "spec": PODS}
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    created(cluster.ask("bob", "POST", path, pod))
+    try:
+        removed = {"metadata": {name: {"yunikorn.apache.org/queue": None} for name in metadata}}
+        answer = cluster.ask("bob", "PATCH", f"{path}/p", removed, MERGE)
         assert "bob may not submit to root.closed" in refusal(answer)
-    else:
-        created(answer)
+    finally:
+        created(cluster.ask("bob", "DELETE", f"{path}/p"))
 
 
 def flink(configuration: dict[str, Any]) -> dict[str, Any]:

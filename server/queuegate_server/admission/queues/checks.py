@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from typing import Any, Final
 
-from queuegate_server.admission.queues.kinds import Kind
+from queuegate_server.admission.queues.kinds import POD, Kind
 from queuegate_server.admission.queues.model import (
     Obstacle,
     QueueName,
@@ -32,7 +32,6 @@ UNQUEUED: Final = "unqueued"
 """Stands for a scheduler in checks of objects that name no queue."""
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
-_POD: Final = ("", "Pod")
 _UNCHECKED: Final = frozenset({"scale", "eviction", "ephemeralcontainers"})
 """Subresources that cannot name a queue."""
 _METADATA: Final = "metadata"
@@ -73,9 +72,9 @@ def requirements(
     if review.operation not in (_CREATE, _UPDATE) or review.subresource in _UNCHECKED:
         return Requirements()
     kind = (review.group, review.kind)
-    if kind == _POD and not is_processed(review.namespace) and not _is_for_yunikorn(review.new):
+    if kind == POD and not is_processed(review.namespace) and not _is_for_yunikorn(review.new):
         # Mutating webhooks have run, and the scheduler of a pod cannot change.
-        places = places.elsewhere or places
+        places = places.elsewhere()
     try:
         found = yield from _new_names(kind, review, settings, places)
         before: list[QueueName] = []

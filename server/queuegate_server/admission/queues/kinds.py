@@ -6,10 +6,11 @@ Kind = tuple[str, str]
 """An API group, empty for the core group, and a kind."""
 
 NAMESPACE: Final[Kind] = ("", "Namespace")
+POD: Final[Kind] = ("", "Pod")
 RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplate")
 """Not a template of pods. A controller copies its labels to ResourceClaims."""
 POD_KINDS: Final[tuple[Kind, ...]] = (
-    ("", "Pod"),
+    POD,
     ("", "PodTemplate"),
     ("", "ReplicationController"),
     ("apps", "DaemonSet"),

@@ -4,25 +4,29 @@ KAI builds the name PROJECT-NODEPOOL from the label `project` of the pod's top o
 pod, and from the pod's node pool, unless one of the two has the label of a queue
 (`CalcPodGroupQueue` in `default_grouper.go`). An object that has an owner, or a pod without a
 project, does not say which project that will be. So a node pool is refused there, unless the pod
-names its queue beside it. In an update, it is refused only if the node pool or an owner is new: the
-garbage collector removes owners.
+names its queue beside it. So does a template in a built-in kind, whose controllers copy all labels.
+Operators may copy only some, or remove the queue's. In an update, it is refused only if the node
+pool or an owner is new: the garbage collector removes owners.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from queuegate_server.admission.queues.kinds import Kind
+from queuegate_server.admission.queues.kinds import POD, POD_KINDS, Kind
 from queuegate_server.admission.queues.model import UNKNOWN_PROJECT, QueueName
-from queuegate_server.admission.queues.overrides import Overrides
 from queuegate_server.admission.queues.places import METADATA_OF_POD_KINDS, PROJECT, SUBMIT
-from queuegate_server.admission.queues.positions import LABELS, Trail, text_of, where
+from queuegate_server.admission.queues.positions import (
+    LABELS,
+    OWN_METADATA,
+    Trail,
+    text_of,
+    where,
+)
 from queuegate_server.admission.queues.properties import Property
 from queuegate_server.settings.admission import KaiScheduler
 
-_POD: Final[Kind] = ("", "Pod")
 _METADATA: Final = "metadata"
-_OWN: Final = Trail(None, _METADATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class NodePools:
     label: str
     """The label of a node pool."""
     queue_label: str
+    """The label of a queue, beside which a node pool is accepted; empty if it never is."""
     in_own: bool
     """Whether the object's own labels are those of its pods."""
     below: bool
@@ -39,52 +44,30 @@ class NodePools:
     new_owners: str
     """Distinguishes the new owners, which make the project unknown anew."""
 
-    def in_labels(
-        self, labels: Mapping[str, Any], above: Trail | None, overrides: Overrides
-    ) -> Iterator[QueueName]:
-        """Yield a name if labels have a node pool without a queue.
+    def in_labels(self, labels: Mapping[str, Any], above: Trail | None) -> Iterator[QueueName]:
+        """Yield a name if labels have a node pool whose project is unknown.
 
         Args:
             labels: The labels, which are not those of other objects.
             above: The position of the map with the labels.
-            overrides: Gets the name if the labels have a queue.
         """
-        is_searched = self.in_own if above == _OWN else self.below
-        queue = labels.get(self.queue_label)
-        if is_searched and text_of(labels.get(self.label)):
-            is_named = isinstance(queue, str) and queue != ""
-            trail = Trail(Trail(above, LABELS), self.label)
-            yield from self._found(trail, overrides, is_named=is_named)
+        is_searched = self.in_own if above == OWN_METADATA else self.below
+        has_queue = self.queue_label and text_of(labels.get(self.queue_label))
+        if is_searched and text_of(labels.get(self.label)) and not has_queue:
+            yield self._unknown(Trail(Trail(above, LABELS), self.label))
 
     def in_properties(
-        self, properties: Sequence[Property], above: Trail | None, overrides: Overrides
+        self, properties: Iterable[Property], above: Trail | None
     ) -> Iterator[QueueName]:
-        """Yield a name for each node pool that a property sets without a queue.
-
-        The queue must be a property of its own, with the same prefix. Versions of Flink differ in
-        how they read a text with several labels.
+        """Yield a name for each node pool that a property sets.
 
         Args:
             properties: The properties that set labels.
             above: The position of the map with the properties.
-            overrides: Gets the names of those that have a queue.
         """
-        named = {
-            each.name.removesuffix(each.key)
-            for each in properties
-            if each.key == self.queue_label and each.name.endswith(each.key) and text_of(each.value)
-        }
         for each in properties:
-            is_named = each.name.endswith(each.key) and each.name.removesuffix(each.key) in named
             if each.key == self.label and text_of(each.value):
-                yield from self._found(Trail(above, each.name), overrides, is_named=is_named)
-
-    def _found(self, trail: Trail, overrides: Overrides, *, is_named: bool) -> Iterator[QueueName]:
-        """Yield a name for a node pool, unless the label of the queue stands beside it."""
-        if is_named:
-            overrides.ignore([self._unknown(trail)], [(LABELS, self.queue_label)])
-        else:
-            yield self._unknown(trail)
+                yield self._unknown(Trail(above, each.name))
 
     def _unknown(self, trail: Trail) -> QueueName:
         return QueueName(
@@ -112,11 +95,12 @@ def unknown_projects(
     owners = metadata.get("ownerReferences")
     labels = metadata.get(LABELS)
     has_project = isinstance(labels, dict) and bool(labels.get(PROJECT))
-    if not owners and (kind != _POD or has_project):
+    if not owners and (kind != POD or has_project):
         return None
     in_own = kind in METADATA_OF_POD_KINDS
     new_owners = ",".join(sorted(owners_of(value).difference(known_owners)))
-    return NodePools(kai.node_pool_label, kai.label, in_own, kind != _POD, new_owners)
+    queue_label = kai.label if kind in POD_KINDS else ""
+    return NodePools(kai.node_pool_label, queue_label, in_own, kind != POD, new_owners)
 
 
 def owners_of(value: Mapping[str, Any] | None) -> frozenset[str]:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.kinds import (
     NAMESPACE,
+    POD,
     POD_KINDS,
     TRAINING_KINDS,
     WORKLOAD_KINDS,
@@ -60,7 +61,7 @@ class KeyPlace(NamedTuple):
     """Whether only certain metadata counts: that of `kinds`, or of objects that own pods if `kinds`
     is None, and that of pods' templates in all kinds."""
     overridden_by: tuple[tuple[str, str], ...] = ()
-    """Keys, each with its map, that take precedence in the same metadata."""
+    """Keys, each with its map, that take precedence in the metadata of a pod."""
     separator: str = ""
     """Separates several names in a value; empty if a value is one name."""
     is_read: bool = True
@@ -123,7 +124,7 @@ _POD_KINDS: Final = frozenset(POD_KINDS)
 METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
     {
         ("", "Binding"),
-        ("", "Pod"),
+        POD,
         ("export.kubevirt.io", "VirtualMachineExport"),
         ("grove.io", "PodClique"),
         *(("kubeflow.org", kind) for kind in ("Experiment", "Notebook", "Suggestion")),
@@ -139,7 +140,7 @@ METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
         *(("tekton.dev", kind) for kind in ("Pipeline", "PipelineRun", "Task", "TaskRun")),
     }
 )
-"""The kinds whose labels become those of pods."""
+"""The kinds whose own labels are or become those of pods. Not all operators copy annotations."""
 _GROVE: Final = frozenset({"grove.io"})
 
 KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
@@ -283,10 +284,6 @@ class Places:
     """The mode of each scheduler; that of `admission.queues.places` is by position."""
     joined_labels: frozenset[str]
     """The labels with which names are joined."""
-    overriding: frozenset[tuple[str, str]]
-    """The keys, each with its map, that override others."""
-    elsewhere: "Places | None" = None
-    """The places in pods that YuniKorn does not schedule."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -300,9 +297,9 @@ class Places:
             ),
         )
 
-    def with_elsewhere(self) -> "Places":
-        """Return the places with those in pods that YuniKorn does not schedule: all but YuniKorn's
-        keys that count only in certain metadata, such as `queue` of pods.
+    def elsewhere(self) -> "Places":
+        """Return the places in pods that YuniKorn does not schedule: all but YuniKorn's keys that
+        count only in certain metadata, such as `queue` of pods.
         """
         keys = {
             map_name: {
@@ -313,7 +310,7 @@ class Places:
             }
             for map_name, by_key in self.keys.items()
         }
-        return replace(self, elsewhere=replace(self, keys=keys))
+        return replace(self, keys=keys)
 
 
 def build_places(settings: QueueChecks) -> Places:
@@ -327,7 +324,7 @@ def build_places(settings: QueueChecks) -> Places:
             continue
         for name in place.maps:
             keys[name].setdefault(place.key, []).append(place)
-    places = Places(
+    return Places(
         {
             name: {key: tuple(places) for key, places in by_key.items()}
             for name, by_key in keys.items()
@@ -340,15 +337,7 @@ def build_places(settings: QueueChecks) -> Places:
             for each in found
             if each.joined_label
         ),
-        frozenset(
-            overriding
-            for by_key in keys.values()
-            for found in by_key.values()
-            for each in found
-            for overriding in each.overridden_by
-        ),
     )
-    return places.with_elsewhere()
 
 
 def own_scheduler(position: int) -> str:

@@ -27,6 +27,10 @@ class Trail(NamedTuple):
     step: str | int
 
 
+OWN_METADATA: Final = Trail(None, "metadata")
+"""The metadata of the object itself."""
+
+
 def where(trail: Trail | None) -> str:
     """Return a position as text, such as `spec.template.metadata.labels["queue"]`."""
     steps: list[str | int] = []

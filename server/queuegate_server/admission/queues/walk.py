@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from queuegate.policy.decision import Access
-from queuegate_server.admission.queues.kinds import Kind
+from queuegate_server.admission.queues.kinds import POD, Kind
 from queuegate_server.admission.queues.listed_kinds import RESOURCES
 from queuegate_server.admission.queues.model import (
     EXPRESSION,
@@ -21,7 +21,6 @@ from queuegate_server.admission.queues.model import (
     QueueName,
 )
 from queuegate_server.admission.queues.node_pools import NodePools
-from queuegate_server.admission.queues.overrides import Overrides, set_beside
 from queuegate_server.admission.queues.places import HIDDEN, KeyPlace, Places
 from queuegate_server.admission.queues.positions import (
     ANNOTATIONS,
@@ -29,6 +28,7 @@ from queuegate_server.admission.queues.positions import (
     LABELS,
     LABELS_FROM,
     MAPS,
+    OWN_METADATA,
     SPARK_CONF,
     Trail,
     has_expression,
@@ -78,7 +78,7 @@ class _Node(NamedTuple):
     """The kind of the object, or of the object within it, to which the node belongs."""
 
 
-_POD: Final = _Node({}, None, 0, Role.POD, None, in_spark=False, owner=("", "Pod"))
+_OF_POD: Final = _Node({}, None, 0, Role.POD, None, in_spark=False, owner=POD)
 """Stands for the metadata of a pod that an operator makes from properties."""
 
 
@@ -92,7 +92,6 @@ class _Seen(NamedTuple):
     flink: TextCount
     node_pools: NodePools | None
     """Finds node pools whose project is unknown."""
-    overrides: Overrides
 
 
 def find_names(
@@ -111,9 +110,9 @@ def find_names(
     Raises:
         TooComplex: The object has more than MAX_DEPTH levels or MAX_FOUND names.
     """
-    seen = _Seen([], {}, TextCount(), node_pools, Overrides(places.overriding))
+    seen = _Seen([], {}, TextCount(), node_pools)
     found = 0
-    for names in (_search(kind, value, places, seen), seen.overrides.read(), _joined(seen)):
+    for names in (_search(kind, value, places, seen), _joined(seen)):
         for name in names:
             found += name is not None
             if found > MAX_FOUND:
@@ -181,7 +180,7 @@ def _hidden(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | Non
     for path, stands_for in HIDDEN.get(kind, ()):
         for text, trail in _fields(node.value, path, node.trail):
             if text and _hides(stands_for, text):
-                yield from _unknown(stands_for, text, trail, _POD, _all_keys(places))
+                yield from _unknown(stands_for, text, trail, _OF_POD, _all_keys(places))
             else:
                 yield None
 
@@ -269,20 +268,14 @@ def _in_maps(
         above = Trail(node.trail, map_name)
         is_expression = map_name == LABELS_FROM
         places_by_key = places.keys[LABELS if is_expression else map_name]
-        seen.overrides.note(map_name, entries)
         for key, found in places_by_key.items():
             for place in found if text_of(entries.get(key)) else ():
-                if not _counts(place, node):
-                    continue
-                names = _named(
-                    f"{{{{{entries[key]}}}}}" if is_expression else entries[key],
-                    *(place, Trail(above, key), seen),
-                    is_read=_is_read(place, node),
-                )
-                if overriding := set_beside(place.overridden_by, members):
-                    seen.overrides.ignore(names, overriding)
-                else:
-                    yield from names
+                if _counts(place, node) and not _is_overridden(place, node, members):
+                    yield from _named(
+                        f"{{{{{entries[key]}}}}}" if is_expression else entries[key],
+                        *(place, Trail(above, key), seen),
+                        is_read=_is_read(place, node),
+                    )
         for key in filter(has_expression, entries):
             readers = chain.from_iterable(places_by_key.values())
             text = text_of(entries[key])
@@ -290,7 +283,7 @@ def _in_maps(
         if map_name == LABELS and node.role is not Role.OTHER:
             _note_labels(entries, places, seen)
         if map_name == LABELS and seen.node_pools is not None:
-            yield from seen.node_pools.in_labels(entries, node.trail, seen.overrides)
+            yield from seen.node_pools.in_labels(entries, node.trail)
     yield from _in_properties(node, members, places, seen)
 
 
@@ -309,6 +302,21 @@ def _counts(place: KeyPlace, node: _Node) -> bool:
     if place.kinds is not None:
         return node.kind is not None and node.kind in place.kinds
     return not place.in_pods or node.role in {Role.OBJECT, Role.OWNER}
+
+
+def _is_overridden(place: KeyPlace, node: _Node, members: Mapping[str, Any]) -> bool:
+    """Return whether the scheduler ignores a key of a pod because of another one beside it.
+
+    Elsewhere, both count: an operator may copy only one of them, or remove one.
+    """
+    if node.kind != POD or node.trail != OWN_METADATA:
+        return False
+    return any(
+        isinstance(entries := members.get(map_name), dict)
+        and isinstance(entries.get(key), str)
+        and entries[key]
+        for map_name, key in place.overridden_by
+    )
 
 
 def _is_read(place: KeyPlace, node: _Node) -> bool:
@@ -348,17 +356,16 @@ def _in_found(
             continue
         trail = Trail(above, each.name)
         if isinstance(each, Unreadable):
-            yield from _unknown(each.stands_for, each.text, trail, _POD, _all_keys(places))
+            yield from _unknown(each.stands_for, each.text, trail, _OF_POD, _all_keys(places))
             continue
-        seen.overrides.note(each.map_name, {each.key: each.value})
         if each.map_name == LABELS:
             labels.append(each)
         for place in places.keys[each.map_name].get(each.key, ()):
-            if _counts(place, _POD):
+            if _counts(place, _OF_POD):
                 yield from _named(each.value, place, trail, seen, is_read=place.is_read)
     _note_labels({each.key: each.value for each in labels}, places, seen)
     if seen.node_pools is not None:
-        yield from seen.node_pools.in_properties(labels, above, seen.overrides)
+        yield from seen.node_pools.in_properties(labels, above)
 
 
 def _all_keys(places: Places) -> Iterator[KeyPlace]:

@@ -722,6 +722,7 @@ def test_node_pools_in_the_templates_of_an_owned_object() -> None:
 CONF = "spark.kubernetes.driver.label."
 QUEUE_LABEL = "kai.scheduler/queue"
 ON_POD = {"metadata": {"labels": {POOL: "gpu"}}}
+QUEUED = {POOL: "gpu", QUEUE_LABEL: "dev"}
 FLINK = "kubernetes.taskmanager.labels"
 
 
@@ -733,17 +734,9 @@ FLINK = "kubernetes.taskmanager.labels"
         ("grove.io/PodClique", ON_POD, f'metadata.labels["{POOL}"]'),
         ("apps/Deployment", ON_POD, None),
         ("x/Y", {"spec": {"sparkConf": {CONF + POOL: "gpu"}}}, f'spec.sparkConf["{CONF}{POOL}"]'),
-        ("x/Y", {"spec": {"sparkConf": {CONF + POOL: "gpu", CONF + QUEUE_LABEL: "dev"}}}, None),
         (
             "x/Y",
-            {
-                "spec": {
-                    "sparkConf": {
-                        CONF + POOL: "gpu",
-                        f"spark.kubernetes.executor.label.{QUEUE_LABEL}": "dev",
-                    }
-                }
-            },
+            {"spec": {"sparkConf": {CONF + POOL: "gpu", CONF + QUEUE_LABEL: "dev"}}},
             f'spec.sparkConf["{CONF}{POOL}"]',
         ),
         (
@@ -751,23 +744,14 @@ FLINK = "kubernetes.taskmanager.labels"
             {"flinkConfiguration": {FLINK: f"{POOL}:gpu,{QUEUE_LABEL}:dev"}},
             f'flinkConfiguration["{FLINK}"]',
         ),
-        # The label of the queue is removed elsewhere in the object.
+        # Operators may copy only some labels, join them, or patch them.
         (
             "x/Y",
-            {
-                "template": {"metadata": {"labels": {POOL: "gpu", QUEUE_LABEL: "dev"}}},
-                "patch": {"metadata": {"labels": {QUEUE_LABEL: None}}},
-            },
+            {"template": {"metadata": {"labels": QUEUED}}},
             f'template.metadata.labels["{POOL}"]',
         ),
-        (
-            "x/Y",
-            {
-                "sparkConf": {CONF + POOL: "gpu", CONF + QUEUE_LABEL: "dev"},
-                "driver": {"labels": {QUEUE_LABEL: ""}},
-            },
-            f'sparkConf["{CONF}{POOL}"]',
-        ),
+        ("tekton.dev/TaskRun", {"metadata": {"labels": QUEUED}}, f'metadata.labels["{POOL}"]'),
+        ("apps/Deployment", {"spec": {"template": {"metadata": {"labels": QUEUED}}}}, None),
         # Metadata below selectors counts, but not the labels of other objects.
         ("x/Y", {"podselector": ON_POD}, f'podselector.metadata.labels["{POOL}"]'),
         ("x/Y", {"podselector": {"labels": {POOL: "gpu"}}}, None),

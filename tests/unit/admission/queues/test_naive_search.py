@@ -124,11 +124,6 @@ class Naive:
     def __init__(self, kind: Kind, root: dict[str, Any]) -> None:
         self.kind = kind
         self.root = root
-        self.removed = {
-            (map_name, key)
-            for path, value in self.maps(root, ())
-            for map_name, key in self.empty_keys(path, value)
-        }
 
     def found(self) -> set[Found]:
         """Return the scheduler, the name and the position of each name."""
@@ -164,20 +159,15 @@ class Naive:
             for member, child in value.items():
                 yield from self.maps(child, (*path, member))
 
-    def empty_keys(self, path: Path, value: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield the keys that a map removes from others, each with its map."""
-        for map_name in ("labels", "annotations"):
-            entries = value.get(map_name)
-            if isinstance(entries, dict) and not self.is_selector(path):
-                yield from ((map_name, key) for key, text in entries.items() if not is_some(text))
-        conf = value.get("sparkConf")
-        for key, text in conf.items() if isinstance(conf, dict) else ():
-            if key.startswith(SPARK) and not is_some(text):
-                yield "labels", key.removeprefix(SPARK)
-
-    def overrides(self, holder: dict[str, Any], map_name: str, key: str) -> bool:
-        """Return whether a key is set in a map, and removed nowhere."""
-        return is_name_in(holder, map_name, key) and (map_name, key) not in self.removed
+    def is_ignored(self, path: Path, holder: dict[str, Any], *keys: tuple[str, str]) -> bool:
+        """Return whether one of the keys is set in a map that is the metadata of the pod."""
+        if self.kind != ("", "Pod") or path != ("metadata",):
+            return False
+        return any(
+            is_name(entries.get(key))
+            for map_name, key in keys
+            if isinstance(entries := holder.get(map_name), dict)
+        )
 
     def at(self, path: Path) -> Any:
         """Return the value at a position."""
@@ -209,7 +199,7 @@ class Naive:
         labels = value.get("labels")
         if isinstance(labels, dict) and (self.is_of_pod(path) or self.is_of_owner(path)):
             for key, text in labels.items():
-                is_overridden = self.overrides(value, "labels", KAI)
+                is_overridden = self.is_ignored(path, value, ("labels", KAI))
                 yield key, text, where_is((*path, "labels", key)), is_overridden
         if isinstance(value.get("sparkConf"), dict):
             for key, text in value["sparkConf"].items():
@@ -248,20 +238,13 @@ class Naive:
             return
         if key == KAI:
             yield "kai"
-        if (
-            key == "project"
-            and map_name == "labelsFrom"
-            and not self.overrides(holder, "labels", KAI)
-        ):
-            yield from ["kai"] * (of_pod or self.is_of_owner(path))
+        if key == "project" and map_name == "labelsFrom":
+            is_ignored = self.is_ignored(path, holder, ("labels", KAI))
+            yield from ["kai"] * ((of_pod or self.is_of_owner(path)) and not is_ignored)
         is_pod = self.object_of_metadata(path) in METADATA_OF_PODS
         if key == "queue" and (of_pod or is_pod):
-            yield from ["yunikorn"] * (not self.is_ignored(holder))
-
-    def is_ignored(self, holder: dict[str, Any]) -> bool:
-        """Return whether YuniKorn ignores the label `queue` in a map."""
-        beside = [name for name in ("labels", "annotations") if is_name_in(holder, name, YUNIKORN)]
-        return bool(beside) and all(self.overrides(holder, name, YUNIKORN) for name in beside)
+            beside = [("labels", YUNIKORN), ("annotations", YUNIKORN)]
+            yield from ["yunikorn"] * (not self.is_ignored(path, holder, *beside))
 
     def is_object(self, path: Path) -> bool:
         """Return whether the map at a position is an object that exists or will be created."""
@@ -327,12 +310,6 @@ def values(value: object, field: Path, path: Path) -> Iterator[tuple[object, Pat
 def is_some(value: object) -> bool:
     """Return whether a value may be a name."""
     return value is not None and value != ""
-
-
-def is_name_in(holder: dict[str, Any], map_name: str, key: str) -> bool:
-    """Return whether a key in one of the maps of a map is certainly set to a name."""
-    entries = holder.get(map_name)
-    return isinstance(entries, dict) and is_name(entries.get(key))
 
 
 def is_name(value: object) -> bool:

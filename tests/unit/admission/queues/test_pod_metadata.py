@@ -125,7 +125,7 @@ def pod_template(**labels: str) -> dict[str, Any]:
         (("example.com", "Thing"), {"spec": {"labels": {"project": "a"}}}, []),
         (
             ("", "Pod"),
-            {"metadata": {"labels": {"project": "a", "kai.scheduler/queue": "b"}}},
+            {"metadata": {"labels": {"project": "a", "kai.scheduler/queue": "b", POOL: "gpu"}}},
             ["b"],
         ),
         (
@@ -295,55 +295,61 @@ OVERRIDDEN = {"queue": "closed", YUNIKORN: "open"}
 OVERRIDDEN_PROJECT = {"project": "closed", "kai.scheduler/queue": "open", POOL: "gpu"}
 
 
+REMOVED = {"metadata": {"annotations": None}}
+SPARK: Kind = ("sparkoperator.k8s.io", "SparkApplication")
+UNITED: Kind = ("apps.kruise.io", "UnitedDeployment")
+BESIDE = {"labels": OVERRIDDEN}
+IN_ANNOTATION = {"labels": {"queue": "closed"}, "annotations": {YUNIKORN: "open"}}
+PATCHED = {"metadata": {"$retainKeys": ["labels"]}}
+
+
 @pytest.mark.parametrize(
-    ("kind", "spec"),
+    ("kind", "value"),
     [
-        # The Spark operator adds the labels of the application, then those of the driver.
-        (("sparkoperator.k8s.io", "SparkApplication"), {"driver": {"labels": {YUNIKORN: ""}}}),
-        (("sparkoperator.k8s.io", "SparkApplication"), {"sparkConf": {f"{CONF}.{YUNIKORN}": ""}}),
-        (("ray.io", "RayCluster"), {"headGroupSpec": {"labels": {YUNIKORN: ""}}}),
-        (("ray.io", "RayCluster"), {"headGroupSpec": {"labels": {YUNIKORN: None}}}),
-        (
-            ("flink.apache.org", "FlinkDeployment"),
-            {"flinkConfiguration": {f"kubernetes.jobmanager.labels.{YUNIKORN}": ""}},
-        ),
-        # A strategic merge patch of Kruise.
-        (
-            ("apps.kruise.io", "UnitedDeployment"),
-            {"topology": {"subsets": [{"patch": {"metadata": {"labels": {YUNIKORN: None}}}}]}},
-        ),
+        # The operator copies labels, not annotations.
+        (SPARK, {"metadata": IN_ANNOTATION}),
+        # It adds the labels of the application, then those of the driver.
+        (SPARK, {"metadata": BESIDE, "spec": {"driver": {"labels": {YUNIKORN: ""}}}}),
+        (SPARK, {"metadata": BESIDE, "spec": {"sparkConf": {f"{CONF}.{YUNIKORN}": ""}}}),
+        (("ray.io", "RayCluster"), {"spec": {"headGroupSpec": {"template": {"metadata": BESIDE}}}}),
+        (("flink.apache.org", "FlinkDeployment"), {"podTemplate": {"metadata": BESIDE}}),
+        # Kruise applies patches, in the object or in another one.
         *(
-            (
-                ("apps.kruise.io", "UnitedDeployment"),
-                {"subsets": [{"patch": {"metadata": {"labels": directive}}}]},
-            )
-            for directive in ({"$retainKeys": ["queue"]}, {"$patch": "merge"})
+            (UNITED, {"template": {"metadata": IN_ANNOTATION}, "subsets": [{"patch": patch}]})
+            for patch in (REMOVED, PATCHED)
         ),
+        (("apps.kruise.io", "CloneSet"), {"spec": {"template": {"metadata": BESIDE}}}),
+        # The operator applies the filters of a VirtualMachineClone.
+        (("kubevirt.io", "VirtualMachine"), {"spec": {"template": {"metadata": IN_ANNOTATION}}}),
+        (("apps", "Deployment"), {"spec": {"template": {"metadata": BESIDE}}}),
+        # The API server leaves the labels that the pod has already.
+        (("", "Binding"), {"metadata": BESIDE}),
+        (APP_WRAPPER, {"spec": {"components": [{"template": {**POD_OBJECT, "metadata": BESIDE}}]}}),
+        (("", "List"), {"items": [{**POD_OBJECT, "metadata": IN_ANNOTATION}]}),
+        (("", "PodTemplate"), {"template": {"metadata": BESIDE}}),
     ],
 )
-def test_a_key_that_is_removed_elsewhere_in_the_object_overrides_none(
-    kind: Kind, spec: dict[str, Any]
+def test_a_key_overrides_another_one_only_in_a_pod_itself(
+    kind: Kind, value: dict[str, Any]
 ) -> None:
-    """An operator may join the labels."""
-    template = {"metadata": {"labels": OVERRIDDEN}}
-    assert sorted(names(kind, {"spec": {"template": template}})) == ["open"]
-    assert sorted(names(kind, {"spec": {**spec, "template": template}})) == ["closed", "open"]
+    """Elsewhere, an operator may copy only one of them, or remove one."""
+    assert sorted(names(kind, value)) == ["closed", "open"]
 
 
-def test_an_annotation_that_is_removed_elsewhere_in_the_object_overrides_none() -> None:
-    template = {"metadata": {"labels": {"queue": "a"}, "annotations": {YUNIKORN: "b"}}}
-    run: Kind = ("example.com", "Thing")
-    assert names(run, {"spec": {"template": template}}) == ["b"]
-    removed = {"metadata": {"annotations": {YUNIKORN: ""}}}
-    assert sorted(names(run, {"spec": [{"template": template}, removed]})) == ["a", "b"]
+def test_a_pod_within_a_pod_is_not_the_pod_itself() -> None:
+    value = {"metadata": BESIDE, "spec": {"template": {**POD_OBJECT, "metadata": BESIDE}}}
+    assert sorted(names(("", "Pod"), value)) == ["closed", "open", "open"]
 
 
-def test_a_project_counts_if_the_label_of_the_queue_is_removed_elsewhere() -> None:
-    template = {"metadata": {"labels": OVERRIDDEN_PROJECT}}
-    run: Kind = ("example.com", "Thing")
-    assert names(run, {"spec": {"template": template}}) == ["open"]
-    removed = {"metadata": {"labels": {"kai.scheduler/queue": None}}}
-    found = names(run, {"spec": [{"template": template}, removed]})
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"metadata": {"labels": OVERRIDDEN_PROJECT}},
+        {"spec": {"template": {"metadata": {"labels": OVERRIDDEN_PROJECT}}}},
+    ],
+)
+def test_a_project_beside_the_label_of_a_queue(value: dict[str, Any]) -> None:
+    found = names(("example.com", "Thing"), value)
     assert sorted(found) == ["closed", "closed-gpu", "open"]
 
 
@@ -361,7 +367,6 @@ def test_a_namespace_within_an_object_names_the_queue_of_its_pods() -> None:
         ({"project": "a", POOL: ""}, ["a"]),
         ({"project": "", POOL: "gpu"}, []),
         ({POOL: "gpu"}, []),
-        ({"project": "a", POOL: "gpu", "kai.scheduler/queue": "b"}, ["b"]),
     ],
 )
 def test_a_node_pool_beside_a_project_names_another_queue(
