@@ -10,9 +10,6 @@ import java.util.function.LongSupplier;
  * Gate#checkLocally}. Safe for concurrent use. No method waits or throws.
  */
 public interface LocalGate {
-  /** How many users' groups a gate keeps. */
-  int MAX_USERS = 10_000;
-
   /**
    * Checks whether a user may use a queue if that does not depend on the user's groups.
    *

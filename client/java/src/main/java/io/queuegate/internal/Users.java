@@ -1,6 +1,5 @@
 package io.queuegate.internal;
 
-import io.queuegate.LocalGate;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -14,8 +13,9 @@ import java.util.function.Consumer;
  *
  * <p>Any thread may look entries up, without a lock; only the session's lock holder changes them.
  */
-final class Users {
-  static final int MAX_USERS = LocalGate.MAX_USERS;
+public final class Users {
+  /** How many users' groups a gate keeps. */
+  public static final int MAX_USERS = 10_000;
 
   /** The fraction of the groups' lifetime after which their next use triggers a new request. */
   static final double REFRESH_AFTER = 0.8;

@@ -1,6 +1,6 @@
 package io.queuegate.hadoop;
 
-import io.queuegate.LocalGate;
+import io.queuegate.internal.Users;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -32,7 +32,7 @@ final class HadoopCache {
   }
 
   /** How many users' groups in Hadoop's cache are remembered. */
-  static final int MAX_USERS = LocalGate.MAX_USERS;
+  static final int MAX_USERS = Users.MAX_USERS;
   /** How many invalidated users are looked up, which takes the place of other users' groups in the gate. */
   static final int MAX_LOOKUPS = 1_000;
 
@@ -57,7 +57,10 @@ final class HadoopCache {
   private final LinkedHashMap<String, Long> given = new LinkedHashMap<>();
   /** Those of them whose groups were invalidated and are looked up, with the times until when. */
   private final Map<String, Long> checked = new HashMap<>();
-  private boolean isCheckDue;
+  /** When Hadoop got the groups of the last user who was forgotten for others; null if it has none. */
+  private Long forgotten;
+  private boolean isCheckDue; // or a check is running
+  private long checkPausedUntil;
   private boolean isRefreshDue;
   private long refreshedAt;
 
@@ -75,33 +78,40 @@ final class HadoopCache {
     this.refresh = refresh;
     this.timer = timer;
     this.clock = clock;
-    refreshedAt = clock.getAsLong() - PAUSE_NANOS;
+    checkPausedUntil = clock.getAsLong();
+    refreshedAt = checkPausedUntil - PAUSE_NANOS;
     link.onInvalidation(this::invalidated);
   }
 
   /** Notes the groups that Hadoop gets and caches. */
   synchronized void gets(String user, List<String> groups) {
-    boolean hadGroups = given.remove(user) != null;
+    long now = clock.getAsLong();
+    boolean hadGroups = given.remove(user) != null || hasForgotten(now);
     if (groups.isEmpty()) {
       if (hadGroups) {
         refreshSoon();
       }
       return;
     }
-    long now = clock.getAsLong();
     Iterator<Long> times = given.values().iterator();
-    while (times.hasNext() && (given.size() >= MAX_USERS || now - times.next() > keptNanos)) {
-      removeOldest();
-      times = given.values().iterator();
+    while (times.hasNext()) {
+      long time = times.next();
+      boolean isKept = now - time <= keptNanos;
+      if (isKept && given.size() < MAX_USERS) {
+        break;
+      }
+      times.remove();
+      if (isKept) {
+        forgotten = time;
+      }
     }
     given.put(user, now);
     checkSoon(POLL_MILLIS); // unless no thread could be started for it before
   }
 
-  private void removeOldest() {
-    Iterator<String> oldest = given.keySet().iterator();
-    oldest.next();
-    oldest.remove();
+  /** Returns whether Hadoop may attribute groups to users who are not remembered. */
+  private boolean hasForgotten(long now) {
+    return forgotten != null && now - forgotten <= keptNanos;
   }
 
   /**
@@ -109,13 +119,15 @@ final class HadoopCache {
    * these are many users, Hadoop's cache is emptied instead.
    */
   private synchronized void invalidated(String user) {
-    long until = clock.getAsLong() + lookupNanos;
+    long now = clock.getAsLong();
+    long until = now + lookupNanos;
+    boolean hasForgotten = hasForgotten(now);
     if (user == null) {
       given.keySet().forEach(each -> checked.put(each, until));
-    } else if (given.containsKey(user)) {
+    } else if (given.containsKey(user) || hasForgotten) {
       checked.put(user, until);
     }
-    if (checked.size() > MAX_LOOKUPS) {
+    if (checked.size() > MAX_LOOKUPS || (user == null && hasForgotten)) {
       checked.clear();
       refreshSoon();
     }
@@ -124,14 +136,25 @@ final class HadoopCache {
 
   private void checkSoon(long millis) {
     if (!isCheckDue && !checked.isEmpty()) {
-      isCheckDue = after(millis, this::check);
+      long nanos = Math.max(TimeUnit.MILLISECONDS.toNanos(millis), checkPausedUntil - clock.getAsLong());
+      isCheckDue = after(wholeMillis(nanos), this::check);
     }
   }
 
   private void check() {
+    try {
+      lookUpChecked();
+    } finally { // even without memory
+      synchronized (this) {
+        isCheckDue = false;
+        checkSoon(POLL_MILLIS);
+      }
+    }
+  }
+
+  private void lookUpChecked() {
     Map<String, Long> now;
     synchronized (this) {
-      isCheckDue = false;
       now = new HashMap<>(checked);
     }
     List<String> ended = new ArrayList<>();
@@ -157,28 +180,40 @@ final class HadoopCache {
       if (isLast) {
         refreshSoon();
       }
-      checkSoon(failure == null ? POLL_MILLIS : PAUSE_MILLIS);
+      if (failure != null) {
+        checkPausedUntil = clock.getAsLong() + PAUSE_NANOS;
+      }
     }
   }
 
   private void refreshSoon() {
     if (!isRefreshDue) {
       long nanos = Math.max(0, refreshedAt + PAUSE_NANOS - clock.getAsLong());
-      isRefreshDue = after(TimeUnit.NANOSECONDS.toMillis(nanos + 999_999), this::refresh);
+      isRefreshDue = after(wholeMillis(nanos), this::refresh);
     }
   }
 
   private void refresh() {
+    long began = clock.getAsLong();
     synchronized (this) {
       isRefreshDue = false;
-      refreshedAt = clock.getAsLong();
+      refreshedAt = began;
     }
     try {
       refresh.run();
+      synchronized (this) {
+        if (forgotten != null && began - forgotten > SLACK_NANOS) {
+          forgotten = null;
+        }
+      }
     } catch (Throwable error) {
       LOG.warn("Cannot empty Hadoop's cache of groups: it may keep the old groups of a user who has lost all "
         + "groups. `-refreshUserToGroupsMappings` empties it.", error);
     }
+  }
+
+  private static long wholeMillis(long nanos) {
+    return TimeUnit.NANOSECONDS.toMillis(nanos + 999_999);
   }
 
   /** Returns whether the work will run. If not, Hadoop's next look-up of the user starts it. */

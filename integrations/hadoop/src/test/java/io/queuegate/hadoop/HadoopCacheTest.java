@@ -20,9 +20,17 @@ class HadoopCacheTest {
   private final Map<Long, Runnable> due = new TreeMap<>(); // by time in milliseconds
   private long millis;
   private int refreshes;
+  private RuntimeException errorOfRefresh;
   private boolean hasThreads = true;
   private final HadoopCache cache = new HadoopCache(link, TimeUnit.SECONDS.toNanos(2), CACHE_SECONDS,
-      () -> refreshes++, this::after, () -> TimeUnit.MILLISECONDS.toNanos(millis));
+      this::refresh, this::after, () -> TimeUnit.MILLISECONDS.toNanos(millis));
+
+  private void refresh() {
+    refreshes++;
+    if (errorOfRefresh != null) {
+      throw errorOfRefresh;
+    }
+  }
 
   private void after(long delay, Runnable work) {
     if (!hasThreads) {
@@ -193,12 +201,83 @@ class HadoopCacheTest {
   }
 
   @Test
-  void usersAreForgottenOnceHadoopHasDroppedThem() {
-    for (int i = 0; i < HadoopCache.MAX_USERS + 1; i++) {
-      cache.gets("user" + i, DEV);
+  void aFailureIsFollowedByAPauseWhateverIsInvalidated() {
+    cache.gets("alice", DEV);
+    cache.gets("bob", DEV);
+    link.errorUser = "alice";
+    link.errorOfGroups = new IllegalStateException("planted");
+    link.meanwhile = () -> link.invalidate.accept("alice");
+    link.invalidate.accept("alice");
+    for (int i = 0; i < 100; i++) {
+      refreshesAfter(50);
+      link.invalidate.accept("bob");
     }
-    cache.gets("user0", NONE); // one too many
-    assertEquals(0, refreshesAfter(20));
+    assertTrue(link.lookups <= 12, link.lookups + " look-ups of two users in 5 s");
+    link.meanwhile = () -> { };
+    link.groups.put("bob", NONE);
+    assertEquals(1, refreshesAfter(1_000), "bob is looked up nevertheless");
+    refreshesAfter(5_000);
+    int lookups = link.lookups;
+    link.invalidate.accept("alice");
+    refreshesAfter(5_000);
+    assertTrue(link.lookups > lookups, "an end of the pause");
+  }
+
+  private void fills() {
+    for (int i = 0; i < HadoopCache.MAX_USERS + 1; i++) { // one too many
+      cache.gets("user" + i, DEV);
+      link.groups.put("user" + i, DEV);
+    }
+  }
+
+  @Test
+  void aForgottenUserWhoIsInvalidated() {
+    fills();
+    link.invalidate.accept("user0");
+    assertEquals(0, refreshesAfter(1_000), "still has groups");
+    link.groups.put("user0", NONE);
+    link.invalidate.accept("user0");
+    assertEquals(1, refreshesAfter(20));
+    millis += 10 * TimeUnit.SECONDS.toMillis(CACHE_SECONDS);
+    link.invalidate.accept("user0");
+    assertEquals(1, refreshesAfter(1_000), "Hadoop may have cached the list late");
+    link.invalidate.accept("user0");
+    assertEquals(0, refreshesAfter(5_000), "Hadoop's cache was emptied");
+  }
+
+  @Test
+  void forgottenUsersWhoAreAllInvalidated() {
+    fills();
+    for (int i = 0; i < HadoopCache.MAX_USERS + 1; i++) {
+      cache.gets("user" + i, NONE);
+    }
+    refreshesAfter(5_000);
+    link.invalidate.accept(null);
+    assertEquals(1, refreshesAfter(5_000));
+    assertEquals(0, link.lookups);
+  }
+
+  @Test
+  void aForgottenUserStaysForgottenIfHadoopsCacheCannotBeEmptied() {
+    fills();
+    millis += TimeUnit.MINUTES.toMillis(5);
+    link.groups.put("user0", NONE);
+    errorOfRefresh = new IllegalStateException("planted");
+    link.invalidate.accept("user0");
+    assertEquals(1, refreshesAfter(20));
+    errorOfRefresh = null;
+    link.invalidate.accept("user0");
+    assertEquals(1, refreshesAfter(2_000));
+    link.invalidate.accept("user0");
+    assertEquals(0, refreshesAfter(2_000));
+  }
+
+  @Test
+  void usersAreForgottenOnceHadoopHasDroppedThem() {
+    fills();
+    cache.gets("user0", NONE);
+    assertEquals(1, refreshesAfter(20));
+    refreshesAfter(2_000);
     cache.gets("user1", NONE);
     assertEquals(1, refreshesAfter(20));
     millis += TimeUnit.SECONDS.toMillis(11 * CACHE_SECONDS);

@@ -26,6 +26,8 @@ final class ScriptedLink implements GateLink {
   /** Thrown by each look-up of a user. */
   Throwable errorOfGroups;
   String errorUser;
+  /** What happens during each look-up of a user. */
+  Runnable meanwhile = () -> { };
   int lookups;
   boolean isLive = true;
   LongSupplier fallbacks;
@@ -57,6 +59,7 @@ final class ScriptedLink implements GateLink {
   @Override
   public List<String> groups(String user) {
     lookups++;
+    meanwhile.run();
     if (errorOfGroups != null && user.equals(errorUser)) {
       ScriptedLink.<RuntimeException>sneak(errorOfGroups);
     }
