@@ -30,9 +30,11 @@ from queuegate_server.identity.resolvers.ldap import (
     fields,
     filters,
     options,
+    pending,
     sync_changes,
-    sync_follower,
+    user_lookup,
 )
+from queuegate_server.identity.resolvers.ldap import messages as ldap_messages
 from queuegate_server.identity.rest import answers, paging
 from queuegate_server.identity.rest import connections as providers
 from queuegate_server.policystore import parser_process as parser
@@ -118,7 +120,7 @@ def generate() -> str:
 
 
 def _followed() -> list[tuple[str, str]]:
-    entry = sync_follower.entry_allowance()
+    entry = pending.entry_allowance()
     return [
         (
             "Memory for what all resolvers of a process keep of groups and users",
@@ -126,6 +128,8 @@ def _followed() -> list[tuple[str, str]]:
         ),
         ("Entry of a group or user", f"{entry.max_bytes / 2**20:.0f} MiB"),
         ("Attributes and values of such an entry", _count(entry.elements_left)),
+        ("Attributes of such an entry", _count(ldap_messages.MAX_ATTRIBUTES)),
+        ("Values of an attribute that names such a user", _count(user_lookup.MAX_NAMES)),
         (
             "Users whom one change affects; if there are more, all",
             _count(sync_changes.MAX_AFFECTED),

@@ -1,5 +1,6 @@
 """A real Keycloak and a real domain controller that tests share, and what asks real sources."""
 
+import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.support.resolvers import Open
 from tests.support.servers import dirsrv, samba
 from tests.support.servers.dirsrv import Dirsrv
 from tests.support.servers.keycloak import Keycloak, running_keycloak
-from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.queuegate_server import running_server, server_command
 from tests.support.servers.samba import Samba, running_samba
 
 Build = Callable[..., Awaitable[KeycloakResolver]]
@@ -94,3 +95,18 @@ def served(folder: Path, policy: str, **resolver: Any) -> Iterator[Client]:
         Client(server.address, timeout=600) as client,
     ):
         yield client
+
+
+def checked(folder: Path, given: dict[str, Any], name: str) -> str:
+    """Return what `source-check` prints of a user whom it finds, with settings of `ldap`."""
+    config = folder / "checked.yaml"
+    config.write_text(yaml.safe_dump({"resolvers": {"corp": given | {"type": "ldap"}}}))
+    done = subprocess.run(
+        server_command("source-check", "--config", str(config), "corp", name),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,25 +1,22 @@
 """Users and groups as the tool of 389 Directory Server makes them, and accounts that it locks."""
 
 import asyncio
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from tests.e2e.sources.conftest import FOR_ENG, BuildLdap, served
+from tests.e2e.sources.conftest import FOR_ENG, BuildLdap, checked, served
 from tests.support.change_sink import Sink, following
 from tests.support.eventually import eventually
 from tests.support.servers import dirsrv
 from tests.support.servers.dirsrv import SUFFIX, Dirsrv, group, running_dirsrv, user, user_dn
 from tests.support.servers.ldap_entries import change, entry
-from tests.support.servers.queuegate_server import server_command
 
 pytestmark = [pytest.mark.usefixtures("no_task_left"), pytest.mark.timeout(300)]
 
@@ -161,35 +158,20 @@ async def test_a_lock_that_may_not_be_read(
     source.modify(change(dn, "replace: nsAccountLock", "nsAccountLock: true"))
     resolver = await ldap_resolver(source, **more)
     assert isinstance(await resolver.resolve(name), NoSuchUser)
+    settings = dirsrv.settings(tmp_path, source) | more
     source.modify(change(SUFFIX, "add: aci", f"aci: {HIDES}"))
     try:
         await until(KnownUser, resolver, name)
-        output = await asyncio.to_thread(checked, tmp_path, source, name, more)
+        output = await asyncio.to_thread(checked, tmp_path, settings, name)
         assert WARNING in output
     finally:
         source.modify(change(SUFFIX, "delete: aci", f"aci: {HIDES}"))
     await until(NoSuchUser, resolver, name)
     # The attribute of the refused account is visible again.
     other = "bob" if preset == "389ds" else "eve"
-    assert WARNING not in await asyncio.to_thread(checked, tmp_path, source, other, more)
+    assert WARNING not in await asyncio.to_thread(checked, tmp_path, settings, other)
     source.modify(change(dn, "delete: nsAccountLock"))
     assert isinstance(await resolver.resolve(name), KnownUser)
-
-
-def checked(folder: Path, source: Dirsrv, name: str, more: dict[str, Any]) -> str:
-    """Return what `source-check` prints of a user whom it finds."""
-    config = folder / "checked.yaml"
-    given = dirsrv.settings(folder, source) | more | {"type": "ldap"}
-    config.write_text(yaml.safe_dump({"resolvers": {"corp": given}}))
-    done = subprocess.run(
-        server_command("source-check", "--config", str(config), "corp", name),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_a_server_denies_who_is_locked(source: Dirsrv, tmp_path: Path) -> None:

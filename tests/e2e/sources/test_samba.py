@@ -11,7 +11,7 @@ import yaml
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
-from tests.e2e.sources.conftest import FOR_ENG, BuildLdap, served
+from tests.e2e.sources.conftest import FOR_ENG, BuildLdap, checked, served
 from tests.support.eventually import eventually
 from tests.support.resolvers import lookup_failure
 from tests.support.servers import samba
@@ -126,28 +126,13 @@ async def test_flags_that_may_not_be_read(
     for count in range(1, 26):
         assert groups_of(await resolver.resolve("veiled")) == {"Domain Users", "veils"}
         assert caplog.text.count(warning) == (count >= 20)
+    settings = samba.settings(tmp_path, controller)
     outputs = []
     for name in ("veiled", "bob"):
-        outputs.append(await asyncio.to_thread(checked, tmp_path, controller, name))
+        outputs.append(await asyncio.to_thread(checked, tmp_path, settings, name))
         assert f"resolver corp (ldap), user '{name}'" in outputs[-1]
     assert "warning: no value of userAccountControl of the user is visible" in outputs[0]
     assert "warning:" not in outputs[1]
-
-
-def checked(folder: Path, controller: Samba, name: str) -> str:
-    """Return what `source-check` prints of a user whom it finds."""
-    config = folder / "checked.yaml"
-    given = samba.settings(folder, controller) | {"type": "ldap"}
-    config.write_text(yaml.safe_dump({"resolvers": {"corp": given}}))
-    done = subprocess.run(
-        server_command("source-check", "--config", str(config), "corp", name),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 async def test_members(controller: Samba, domain_resolver: BuildLdap) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.identity.resolvers.ldap import dirsync_follower
+from queuegate_server.identity.resolvers.ldap import pending
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED
@@ -204,7 +204,7 @@ async def test_a_group_that_is_too_large_is_a_fault(
     domain: ChangingDomain, resolver: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No right would help."""
-    monkeypatch.setattr(dirsync_follower, "_MAX_VALUES", 1)
+    monkeypatch.setattr(pending, "_MAX_VALUES", 1)
     domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()] * 5000)
     failure = await why_not_followed(await resolver())
     assert "too many entries, attributes and values" in failure

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import trustme
 
 from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.ldap import sync_follower
+from queuegate_server.identity.resolvers.ldap.sync_changes import GroupEntries
 from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_INFO, SYNC_REQUEST
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.test_malformed_answers import GIVEN
@@ -63,20 +64,25 @@ async def test_a_change_of_a_large_group_delays_nobody(
             await built.close()
 
 
-def entry(number: int, *members: bytes) -> bytes:
+def changed_entry(number: int, attributes: Iterable[tuple[bytes, Iterable[bytes]]]) -> bytes:
     """Return a group as it is now."""
     state = element(0x30, element(0x0A, b"\x02"), element(4, b"u" * 16))
-    attributes = (
+    shown = (
         element(0x30, element(4, name), element(0x31, *(element(4, value) for value in values)))
-        for name, values in ((b"cn", [b"g"]), (b"member", members))
+        for name, values in attributes
     )
     return message(
         number,
         ENTRY,
         element(4, group_dn("g").encode()),
-        element(0x30, *attributes),
+        element(0x30, *shown),
         controls=element(0xA0, element(0x30, element(4, STATE), element(4, state))),
     )
+
+
+def entry(number: int, *members: bytes) -> bytes:
+    """Return a group with these members."""
+    return changed_entry(number, [(b"cn", [b"g"]), (b"member", members)])
 
 
 class CountingSink(Sink):
@@ -161,3 +167,91 @@ async def test_a_silent_part_beside_one_that_changes(
                     await built.changes(Sink())
         finally:
             is_over.set()
+
+
+async def why_not_followed(resolver: Build, *, changed: Callable[[int], bytes]) -> str:
+    """Return why a directory is not followed that sends this message."""
+
+    def reply(number: int, request: bytes) -> Iterable[bytes]:
+        if SYNC_REQUEST.encode() in request:
+            yield changed(number)
+            yield message(number, 0x79, *END_OF_REFRESH)
+        else:
+            yield result(number)
+
+    with hostile_directory(binding(reply)) as hostile:
+        built = await resolver(hostile.url, **FOLLOW)
+        assert built.changes is not None
+        async with asyncio.timeout(60):
+            with pytest.raises(CannotFollow) as failure:
+                await built.changes(Sink())
+    return str(failure.value)
+
+
+async def test_a_dn_that_is_not_utf_8(resolver: Build, caplog: pytest.LogCaptureFixture) -> None:
+    def changed(number: int) -> bytes:
+        return entry(number).replace(b"cn=g", b"cn=\xff")
+
+    failure = await why_not_followed(resolver, changed=changed)
+    assert failure == "the server sent an unreadable response: UnicodeDecodeError"
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_change_without_its_state(resolver: Build) -> None:
+    controls = element(0xA0, element(0x30, element(4, STATE)))
+
+    def changed(number: int) -> bytes:
+        return message(number, ENTRY, element(4), element(0x30), controls=controls)
+
+    failure = await why_not_followed(resolver, changed=changed)
+    assert "the server sent an unreadable message about changes" in failure
+
+
+async def test_a_bug_is_not_blamed_on_the_server(
+    resolver: Build, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def put(*_: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(GroupEntries, "put", put)
+    failure = await why_not_followed(resolver, changed=entry)
+    assert failure == "queuegate failed: KeyError"
+    assert "KeyError: 'a bug'" in caplog.text
+
+
+VALUES = 390_000
+MANY: dict[str, Callable[[int], list[tuple[bytes, list[bytes]]]]] = {
+    "names of a group": lambda n: [(b"cn", [b"%d.%d" % (n, place) for place in range(VALUES)])],
+    "members": lambda n: [(b"member", [b"%d.%d" % (n, place) for place in range(VALUES)])],
+    "options": lambda n: [
+        *((b"cn;a-%d-%d" % (n, place), []) for place in range(900)),
+        (b"cn;range=0-*", []),
+    ],
+}
+
+
+@pytest.mark.parametrize("attributes", MANY.values(), ids=MANY)
+async def test_many_values_are_read_in_steps(
+    resolver: Build, attributes: Callable[[int], list[tuple[bytes, list[bytes]]]]
+) -> None:
+    changes = [attributes(number) for number in range(2)]
+    sink = Sink()
+    is_followed = threading.Event()
+
+    def reply(number: int, request: bytes) -> Iterable[bytes]:
+        if SYNC_REQUEST.encode() not in request:
+            yield result(number)
+            return
+        yield message(number, 0x79, *END_OF_REFRESH)
+        is_followed.wait(60)
+        for each in changes:
+            yield changed_entry(number, each)
+        yield entry(number, dn("bob").encode())
+
+    with hostile_directory(binding(reply)) as hostile:
+        built = await resolver(hostile.url, **FOLLOW)
+        async with following(built, sink), bounded_steps(MAX_STEP):
+            is_followed.set()
+            await sink.until_all()
+        async with bounded_steps(MAX_STEP):
+            await built.close()

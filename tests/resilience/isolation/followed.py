@@ -1,14 +1,14 @@
 """A real directory that reports its changes, and a server that follows it."""
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import trustme
 
 from tests.resilience.isolation.new_users import POLICY
+from tests.support.eventually import eventually
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.admin_port import LISTEN, get_json, ops_address
 from tests.support.servers.queuegate_server import RunningServer, running_server
@@ -61,13 +61,11 @@ partitions:
             yield server, slapd
 
 
+def expect_state(server: RunningServer, expected: str) -> None:
+    """Wait until the directory is followed, or cannot be."""
+    eventually(lambda: state(server), expected, SECONDS)
+
+
 def state(server: RunningServer) -> str:
     [changes] = get_json(ops_address(server), "/readyz")[1]["resolvers"]["changes"]
     return str(changes["state"])
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)

@@ -9,8 +9,16 @@ import pytest
 
 import queuegate
 from tests.resilience.invariants import Record
-from tests.resilience.isolation.followed import MAX_MEMORY, following_server, state, unit, wait_for
+from tests.resilience.isolation.followed import (
+    MAX_MEMORY,
+    SECONDS,
+    expect_state,
+    following_server,
+    state,
+    unit,
+)
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
+from tests.support.eventually import eventually
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import ADMIN, ADMIN_PASSWORD, GROUPS, Slapd
 
@@ -64,7 +72,7 @@ class Storms:
         self._is_member = not self._is_member
         self.modify(entries.group_dn("analytics"), verb, entries.dn("carol"))
         with queuegate.Client(self.beside.server.address, timeout=5) as client:
-            wait_for(lambda: client.check("carol", "root.team").allowed is self._is_member)
+            eventually(lambda: client.check("carol", "root.team").allowed, self._is_member, SECONDS)
         assert state(self.beside.server) == "following"
 
 
@@ -72,7 +80,7 @@ class Storms:
 def storms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storms]:
     folder = tmp_path_factory.mktemp("server")
     with following_server(folder, "    repeat_after: 0", ldif()) as (server, slapd):
-        wait_for(lambda: state(server) == "following")
+        expect_state(server, "following")
         queues = ("root.open", "root.team")
         with observed(server, queues=queues, max_memory=MAX_MEMORY) as found:
             yield Storms(found, slapd)

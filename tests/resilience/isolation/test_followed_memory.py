@@ -10,10 +10,10 @@ import ldap
 from tests.resilience.invariants import Record
 from tests.resilience.isolation.followed import (
     MAX_MEMORY,
+    expect_state,
     following_server,
     state,
     unit,
-    wait_for,
 )
 from tests.resilience.isolation.promise import MIN_CALLS, observed
 from tests.support.servers import ldap_entries as entries
@@ -58,7 +58,7 @@ def test_as_much_as_may_be_kept(tmp_path: Path, record: Record) -> None:
         following_server(tmp_path, "", directory(large_groups())) as (server, slapd),
         observed(server, queues=("root.team",), max_memory=MAX_MEMORY) as beside,
     ):
-        wait_for(lambda: state(server) == "following")
+        expect_state(server, "following")
         administrator: Any = ldap.initialize(slapd.url)
         administrator.simple_bind_s(ADMIN, ADMIN_PASSWORD)
         for verb in (ldap.MOD_ADD, ldap.MOD_DELETE):
@@ -79,7 +79,7 @@ def test_more_than_may_be_kept(tmp_path: Path, record: Record) -> None:
         following_server(tmp_path, "", directory(small_groups())) as (server, _),
         observed(server, queues=("root.team",), max_memory=MAX_MEMORY) as beside,
     ):
-        wait_for(lambda: state(server) == "failed")
+        expect_state(server, "failed")
         time.sleep(RESTARTS_SECONDS)
         errors = "".join(server.errors)
         outcomes = beside.report()["outcomes"]

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import pytest
 
-from queuegate_server.identity.resolvers.ldap import sync_changes
+from queuegate_server.identity.resolvers.ldap import sync_changes, user_lookup
+from queuegate_server.identity.resolvers.ldap.dn import normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.sync_changes import Content
+from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers, Content
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from tests.support.long_work import finish
 
@@ -116,3 +117,49 @@ def test_users_who_were_removed_do_not_add_up(
     for number in range(100):
         finish(people.put(b"u" * 16, user(number, BASE, 1, 0)))
     assert content.size <= most + 1_000
+
+
+def test_groups_without_members_are_forgotten_in_steps(content: Content) -> None:
+    for number in range(100):
+        finish(content.groups[0].put(number.to_bytes(16), group(number, BASE, 0, 0)))
+    assert sum(1 for _ in content.clear()) == 200  # by DN, and by entryUUID
+
+
+def test_a_user_with_many_names(content: Content, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_lookup, "MAX_NAMES", 10)
+    people = content.people[0]
+    finish(people.put(b"u" * 16, user(1, BASE, 10, 0)))
+    with pytest.raises(UnusableData, match="has 11 values of uid, and may have 10"):
+        finish(people.put(b"u" * 16, user(1, BASE, 11, 0)))
+    assert people.names_at(repr(normalize(parse_dn(user(1, BASE, 0, 0).dn) or [])))
+
+
+@pytest.mark.parametrize(("attribute", "is_affected"), [("cn", True), ("member", False)])
+def test_a_change_of_one_of_many_values(
+    content: Content, attribute: str, is_affected: bool
+) -> None:
+    """The order of values does not matter, and one step does not look at all of them."""
+    values = [b"%d" % number for number in range(5_000)]
+    others = {"cn": [b"g"], "member": [f"uid=u,{BASE}".encode()]}
+    groups = content.groups[0]
+
+    def put(values: list[bytes]) -> AffectedUsers:
+        steps = groups.put(b"g" * 16, LdapEntry(f"cn=g,{BASE}", others | {attribute: values}))
+        count = 0
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                assert count >= 5
+                affected: AffectedUsers = end.value
+                return affected
+            count += 1
+
+    put(values)
+    content.is_loading = False
+    assert not put(values[::-1])
+    affected = put([*values[1:], f"uid=v,{BASE}".encode()])
+    if is_affected:
+        assert [*affected.dns.values()] == [f"uid=u,{BASE}"]
+    else:
+        assert affected.is_all  # one of the removed values is no DN

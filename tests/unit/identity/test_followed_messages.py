@@ -5,7 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.identity.resolvers.ldap.followed_messages import decode_message
-from queuegate_server.identity.resolvers.ldap.messages import check_message
+from queuegate_server.identity.resolvers.ldap.messages import (
+    MAX_ATTRIBUTES,
+    TooManyElements,
+    check_message,
+)
 from tests.support.fakes.hostile_directory import ENTRY, element, message
 from tests.support.long_work import finish
 
@@ -48,3 +52,22 @@ def test_many_values_are_decoded_in_steps() -> None:
     )
     assert sum(1 for _ in decode_message(text, [])) == 10
     assert sum(1 for _ in check_message(text, 20_000)) >= 5
+
+
+def test_the_attributes_of_an_entry_are_bounded() -> None:
+    """They take elements, of which there may be more, but no step ends among empty ones."""
+
+    def entry(count: int) -> bytes:
+        empty = (element(0x30, element(4, b"a%d" % n), element(0x31)) for n in range(count))
+        return message(7, ENTRY, element(4), element(0x30, *empty))
+
+    assert finish(check_message(entry(MAX_ATTRIBUTES), 20_000)) == MAX_ATTRIBUTES + 1
+    with pytest.raises(TooManyElements):
+        finish(check_message(entry(MAX_ATTRIBUTES + 1), 20_000))
+
+
+def test_a_control_without_a_value() -> None:
+    controls = element(0xA0, element(0x30, element(4, b"1.3")))
+    text = message(7, ENTRY, element(4), element(0x30), controls=controls)
+    [control] = finish(decode_message(text, ["1.3"])).controls
+    assert control.encodedControlValue == b""

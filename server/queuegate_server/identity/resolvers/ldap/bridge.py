@@ -6,6 +6,7 @@ directions with backpressure, and checks data from the server.
 """
 
 import asyncio
+import logging
 import socket
 import ssl
 import time
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from queuegate_server.identity.resolvers.ldap.pending import PendingRequests
+
+_LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
@@ -166,13 +169,18 @@ class Bridge(_End):
                     return
             PACER.wait(time.monotonic() - start)
         except ServerFault as fault:
-            self._fault = fault
-            (self.receiver or self).close(fault.detail)
+            self._fail(fault)
+        except UnicodeDecodeError as error:
+            self._fail(unreadable_response(error))
         except Exception as error:
-            # No change may be skipped, and the next follower reads everything again.
-            self._fault = unreadable_response(error)
-            (self.receiver or self).close(self._fault.detail)
+            _LOG.error("queuegate cannot handle a response of %s", self.url, exc_info=error)
+            self._fail(ServerFault(f"queuegate failed: {type(error).__name__}"))
         self._work = None
+
+    def _fail(self, fault: ServerFault) -> None:
+        """Close the connection: no change may be skipped, and the next follower reads all again."""
+        self._fault = fault
+        (self.receiver or self).close(fault.detail)
 
     def _handle_messages(self) -> "Iterator[None]":
         """Check and forward the messages that have arrived. Yields where a step may end."""

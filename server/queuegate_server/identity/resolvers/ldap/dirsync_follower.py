@@ -40,7 +40,7 @@ from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedM
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver
+from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver, entry_allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers
@@ -54,7 +54,6 @@ PAGE_SECONDS: Final = 60.0
 """How long a server may take for a page; the first ones contain all groups."""
 MAX_PAGES: Final = 10_000
 """The maximum number of pages of one answer."""
-_MAX_VALUES: Final = 100_000
 _NEW: Final = "objectClass"
 """An attribute that never changes, so that it is sent only for new entries."""
 _RENAMED: Final = "name"
@@ -209,7 +208,7 @@ class UserChanges:
             affected.is_all = True
         elif self._below.contains_entry(entry.dn):
             if entry.values(_NEW):
-                affected.add(AffectedUsers(names={*self._users.names(entry)}))
+                affected.add(AffectedUsers(names={*self._users.few_names(entry)}))
             elif any(map(entry.values, self._names)):
                 affected.is_all = True  # the former name is unknown
             else:
@@ -261,11 +260,10 @@ async def _ask(
 
     receiver = Receiver(receive, (DIRSYNC,))
     for _ in range(MAX_PAGES):
-        allowance = Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
         try:
             async with asyncio.timeout(PAGE_SECONDS):
                 result = await connection.follow(
-                    query, dirsync_control(cookie), allowance, receiver
+                    query, dirsync_control(cookie), entry_allowance(), receiver
                 )
             has_more, cookie = decode_dirsync(result.controls)
         except TimeoutError:

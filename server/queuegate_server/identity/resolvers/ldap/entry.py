@@ -57,13 +57,16 @@ class LdapEntry:
         be missing. `requested` contains lowercase names without ranges.
         """
         has_oid = any("." in name for name in requested - {_NO_ATTRIBUTES})
+        valued: frozenset[str] = frozenset()
         for name in self._attributes:
             if name.partition(RANGE_OPTION)[0] in requested:
                 continue
             attribute, _, options = name.partition(";")
             if attribute in requested:
-                if options and not self._has_values(attribute):
-                    raise _option_fault(name, self.dn)
+                if options:
+                    valued = valued or self._with_values()
+                    if attribute not in valued:
+                        raise _option_fault(name, self.dn)
                 continue
             is_alias = short_name(attribute) in map(short_name, requested)
             # An OID could identify any of the requested attributes.
@@ -88,9 +91,12 @@ class LdapEntry:
             ):
                 raise _option_fault(name, self.dn)
 
-    def _has_values(self, attribute: str) -> bool:
-        return bool(self._attributes.get(attribute)) or any(
-            name.startswith(f"{attribute}{RANGE_OPTION}") for name in self._attributes
+    def _with_values(self) -> frozenset[str]:
+        """Return the names of attributes with values, without ranges."""
+        return frozenset(
+            name.partition(RANGE_OPTION)[0]
+            for name, values in self._attributes.items()
+            if values or RANGE_OPTION in name
         )
 
 

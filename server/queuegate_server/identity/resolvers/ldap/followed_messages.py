@@ -98,10 +98,9 @@ def _controls(
             (_, (first, after)), *more = _elements(message, at, last)
             kind = message[first:after].decode("ascii", "replace")
             if kind in known:
+                values = [message[slice(*span)] for tag, span in more if message[tag] == _OCTETS]
                 control = ResponseControl(kind)
-                for tag, span in more:
-                    if message[tag] == _OCTETS:
-                        control.decodeControlValue(message[slice(*span)])
+                control.decodeControlValue(b"".join(values))
                 found.append(control)
             yield
     return found

@@ -43,6 +43,9 @@ _ATTRIBUTE: Final = re.compile(rb"[A-Za-z0-9._-]+(?:;[A-Za-z0-9._=*+-]+)*")
 """An attribute description (RFC 4512, 2.5), with the common extensions `_` in names, and range
 bounds in options."""
 _SHOWN_BYTES: Final = 100
+MAX_ATTRIBUTES: Final = 1_000
+"""The maximum number of attributes of an entry, which are looked at in one step. Only a few are
+requested, and an attribute may have several options."""
 _STEP_VALUES: Final = 2_000
 """The number of values that are checked at once, in a few tenths of a millisecond."""
 _SMALLEST_CONTENT: Final = 5
@@ -198,7 +201,8 @@ def check_message(message: bytes, max_elements: int) -> Generator[None, None, in
 
     Raises:
         MalformedMessage: The message does not conform to RFC 4511.
-        TooManyElements: The message has more than `max_elements` elements.
+        TooManyElements: The message has more than `max_elements` elements, or an entry more than
+            `MAX_ATTRIBUTES` attributes.
     """
     check = _Check(message, max_elements)
     try:
@@ -286,6 +290,8 @@ class _Check:
             if name.lower() in names:
                 raise MalformedMessage(f"an entry has the attribute {_escape(name)} twice")
             names.add(name.lower())
+            if len(names) > MAX_ATTRIBUTES:
+                raise TooManyElements
             at, last = self._open(_SET, at, stop)
             if last != stop:
                 raise MalformedMessage

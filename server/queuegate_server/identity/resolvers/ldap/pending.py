@@ -59,6 +59,8 @@ MAX_LOOKUP_BYTES: Final = 16 * 2**20
 MAX_LISTING_BYTES: Final = 64 * 2**20
 """The maximum size of responses when listing members or users. Higher than for lookups, because no
 check waits for a listing."""
+_MAX_VALUES: Final = 100_000
+"""The number of values of typical size that one entry may have that reports a change."""
 
 
 class Allowance:
@@ -102,6 +104,11 @@ class Allowance:
                 "the directory sent too many entries, attributes and values for one request",
                 self._advice,
             )
+
+
+def entry_allowance() -> Allowance:
+    """Return what one entry of a search for changes may contain."""
+    return Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
 
 
 class Receiver(NamedTuple):

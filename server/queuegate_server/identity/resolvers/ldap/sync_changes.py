@@ -217,9 +217,12 @@ class GroupEntries:
 
     def clear(self) -> Iterator[None]:
         """Forget all entries."""
-        self._by_key.clear()
+        while self._by_key:
+            self._by_key.popitem()
+            yield
         while self._by_uuid:
             yield from _free(self._by_uuid.popitem()[1].members)
+            yield
 
     def put(self, uuid: bytes, entry: LdapEntry) -> Generator[None, None, AffectedUsers]:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
@@ -235,10 +238,10 @@ class GroupEntries:
                 size += _size(some)
                 yield
         parsed = parse_dn(entry.dn) or []
-        facts = (entry.dn, *(frozenset(entry.values(each)) for each in self._facts))
+        facts = yield from _facts(entry, self._facts)
         key = repr(normalize(parsed))
         size += _size([key, {None: None}, members])
-        new = _Group(key, hash(facts), members, size)
+        new = _Group(key, facts, members, size)
         self._content.resize(new.size)
         old = self._pop(uuid)
         self._by_uuid[uuid] = new
@@ -322,10 +325,9 @@ class UserEntries:
 
     def put(self, uuid: bytes, entry: LdapEntry) -> Generator[None, None, AffectedUsers]:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
-        yield
-        facts = (entry.dn, *(frozenset(entry.values(each)) for each in self.query.attributes))
+        facts = yield from _facts(entry, self.query.attributes)
         key = repr(normalize(parse_dn(entry.dn) or []))
-        new = _User(key, self._content.users.names(entry), hash(facts))
+        new = _User(key, self._content.users.few_names(entry), facts)
         self._content.resize(new.size)
         old = self._pop(uuid)
         self._by_uuid[uuid] = self._by_key[key] = new
@@ -360,6 +362,19 @@ def _in_parts(values: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
     left = iter(values)
     while part := tuple(islice(left, _STEP_MEMBERS)):
         yield part
+
+
+def _facts(entry: LdapEntry, attributes: Iterable[str]) -> Generator[None, None, int]:
+    """Return a hash of the DN and the values of attributes, whose order does not matter."""
+    facts: list[object] = [entry.dn]
+    for attribute in attributes:
+        total = 0
+        for some in _in_parts(entry.values(attribute)):
+            total += sum(map(hash, some))
+            yield
+        facts.append(total)
+    yield
+    return hash(tuple(facts))
 
 
 def _free(values: set[bytes]) -> Iterator[None]:

@@ -33,7 +33,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
 )
 from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver
+from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver, entry_allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import (
@@ -58,8 +58,6 @@ from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 
 HEARTBEAT_SECONDS: Final = 10.0
 """How often the connection is tested at least, in seconds."""
-_MAX_VALUES: Final = 100_000
-"""The number of values of typical size that one entry may have."""
 SILENCE_SECONDS: Final = 20.0
 """How long the server may be silent while entries are being read, in seconds. 389 Directory Server
 does not say that a result exceeds one of its limits, but is silent (`sync_srch_refresh_pre_result`
@@ -73,11 +71,6 @@ _DENIED: Final = (
     "let the bind account use the control for synchronization (389 Directory Server: the aci of "
     f"oid={SYNC_REQUEST},cn=features,cn=config) and read groups and users"
 )
-
-
-def entry_allowance() -> Allowance:
-    """Return what one entry may contain."""
-    return Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
 
 
 class SyncFollower:
