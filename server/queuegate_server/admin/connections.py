@@ -132,7 +132,9 @@ class Connection(web.RequestHandler):
             return
         requests = self._request_count
         is_in_body = self._body is not None and not self._body.is_eof()
-        super().data_received(data)
+        # Only what may be a head is parsed as one, however much has arrived at once.
+        part = data if is_in_body else data[: MAX_HEAD_BYTES - self._head_bytes]
+        super().data_received(part)
         if self._request_count > requests:
             self._head_bytes = 0
             self._body = self._messages[-1][1]
@@ -140,11 +142,15 @@ class Connection(web.RequestHandler):
                 # No client of ours sends requests before it has read the answer. A server may close
                 # a connection after any response (RFC 9112, section 9.3.2).
                 self.close()
+                self.discard()
         elif not is_in_body:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
+            self._head_bytes += len(part)
+            if self._head_bytes >= MAX_HEAD_BYTES:
                 self._log.debug("the headers of a request do not end")
                 self.cut()
+                return
+        if len(part) < len(data):
+            self.data_received(data[len(part) :])
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop counting the connection."""

@@ -66,8 +66,30 @@ def test_empty_lines_without_an_end(place: tuple[str, int], unit: bytes) -> None
     assert exchange(place, b"\r\n" * 10 + request).startswith(b"HTTP/1.1 200")
     answer = b""
     with suppress(OSError):
-        answer = exchange(place, unit * (20 * MAX_HEAD_BYTES // len(unit)) + request)
+        answer = exchange(place, unit * (2 * MAX_HEAD_BYTES // len(unit)) + request)
     assert not answer
+
+
+@pytest.mark.parametrize("first", [1, MAX_HEAD_BYTES // 2, MAX_HEAD_BYTES - 1, MAX_HEAD_BYTES])
+@pytest.mark.parametrize("size", [MAX_HEAD_BYTES, MAX_HEAD_BYTES + 1, 4 * MAX_HEAD_BYTES])
+def test_the_headers_are_bounded_in_all(place: tuple[str, int], size: int, first: int) -> None:
+    """However they are divided into what arrives at once."""
+    lines = b"X: %s\r\n" % (b"a" * 1_500) * 60
+    head = b"GET /livez HTTP/1.1\r\nHost: x\r\n" + lines
+    head = head[: size - 4].rstrip(b"\r\n").ljust(size - 4, b"a") + b"\r\n\r\n"
+    answer = b""
+    with suppress(OSError), socket.create_connection(place, 60) as connection:
+        connection.sendall(head[:first])
+        time.sleep(0.2)
+        connection.sendall(head[first:])
+        answer = connection.recv(65_536)
+    assert answer.startswith(b"HTTP/1.1 200") is (size == MAX_HEAD_BYTES)
+    assert (answer == b"") is (size > MAX_HEAD_BYTES)
+
+
+def test_what_follows_a_malformed_request_is_dropped(place: tuple[str, int]) -> None:
+    answer = exchange(place, b"not http\r\n\r\n" + b"a" * (2 * MAX_HEAD_BYTES))
+    assert answer.startswith(b"HTTP/1.0 400")
 
 
 def test_an_incomplete_request_is_cut_off(place: tuple[str, int]) -> None:

@@ -31,12 +31,14 @@ UNDER_WAY = 20
 """How many exchanges, or attempts, of a flood have ended when the neighbour begins."""
 
 
-def longest_head(length: int) -> bytes:
-    """The longest head that the webhook accepts of a request with a body of a length, in bytes."""
+def long_head(length: int, size: int = MAX_HEAD_BYTES) -> bytes:
+    """A head of about a size of a request with a body of a length, in bytes. By default, it is the
+    longest that the webhook accepts.
+    """
     head = HEAD % (b"/mutate", length)
     count = 48
-    size = (MAX_HEAD_BYTES - len(head)) // count
-    padding = b"".join(b"X-%02d: %s\r\n" % (number, b"x" * (size - 8)) for number in range(count))
+    each = (size - len(head)) // count
+    padding = b"".join(b"X-%02d: %s\r\n" % (number, b"x" * (each - 8)) for number in range(count))
     return head[:-2] + padding + b"\r\n"
 
 
@@ -85,6 +87,12 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "half a surrogate pair": lambda: filled(b'{"spec":"\\ud800', b"[],", b'"}'),
     "too large": lambda: filled(b'{"spec":"', b"y", b'"}', 8 * 1024 * 1024),
 }
+
+HEADS = {
+    "long headers and slow small bodies": MAX_HEAD_BYTES,
+    "headers that become too long": 5 * MAX_HEAD_BYTES,
+}
+"""The bytes in the heads of requests whose bodies do not end."""
 
 QUEUE = "example.com/queue"
 """The label that names a queue where the webhook checks queues."""
@@ -186,9 +194,9 @@ class Flood:
             await self._at_once(200, self._ask_as_strangers)
         elif name == "slow large bodies":
             await self._at_once(200, lambda *ends: self._trickle(MAX_BODY, *ends))
-        elif name == "long headers and slow small bodies":
+        elif name in HEADS:
             self.under_way = 300
-            await self._at_once(1_200, self._hold)
+            await self._at_once(1_200, lambda *ends: self._hold(HEADS[name], *ends))
         elif name == "slow small bodies":
             await self._at_once(500, lambda *ends: self._trickle(60_000, *ends))
         elif name in {"idle connections", "silent connections"}:
@@ -272,9 +280,16 @@ class Flood:
                     await reader.read(1_000)
                     return
 
-    async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send the longest headers and a small body without its end."""
-        writer.write(longest_head(SMALL_BODY_BYTES) + b" " * (SMALL_BODY_BYTES - 1))
+    async def _hold(
+        self, size: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Send headers of a size, almost all that may arrive first, and a small body without its
+        end.
+        """
+        sent = long_head(SMALL_BODY_BYTES, size) + b" " * (SMALL_BODY_BYTES - 1)
+        writer.write(sent[: MAX_HEAD_BYTES - 1])
+        await asyncio.sleep(0.1)
+        writer.write(sent[MAX_HEAD_BYTES - 1 :])
         await writer.drain()
         self._ended()
         await reader.read()
@@ -301,7 +316,7 @@ FLOODS = (
     *CONFIG_BODIES,
     "slow large bodies",
     "slow small bodies",
-    "long headers and slow small bodies",
+    *HEADS,
     "idle connections",
     "silent connections",
     "answers nobody reads",
