@@ -260,7 +260,8 @@ HIDDEN: Final[Mapping[Kind, Sequence[HiddenPlace]]] = {
     # Objects that the operator creates (`HandleKubernetesComponents`).
     **{
         ("workspace.devfile.io", kind): tuple(
-            HiddenPlace((*above, "components", name, "inlined"), TEXT)
+            HiddenPlace((*above, *plugins, "components", name, "inlined"), TEXT)
+            for plugins in ((), ("components", "plugin"))
             for above in (spec, (*spec, "parent"), ("spec", "contributions"))
             for name in ("kubernetes", "openshift")
         )

@@ -616,6 +616,16 @@ def test_another_unknown_name_is_new() -> None:
         ),
         *(
             (
+                "workspace.devfile.io/DevWorkspaceTemplate",
+                {"components": [{"plugin": {"components": [{type_of: {"inlined": "a"}}]}}]},
+                {"components": [{"plugin": {"components": [{type_of: {"inlined": "b"}}]}}]},
+                f"spec.components[0].plugin.components[0].{type_of}.inlined",
+                "the object is written as text",
+            )
+            for type_of in ("kubernetes", "openshift")
+        ),
+        *(
+            (
                 "workspace.devfile.io/DevWorkspace",
                 {name: value({"components": [{"kubernetes": {"inlined": "a"}}]})},
                 {name: value({"components": [{"kubernetes": {"inlined": "b"}}]})},
@@ -626,6 +636,17 @@ def test_another_unknown_name_is_new() -> None:
                 ("template", "template", lambda each: each),
                 ("template", "template.parent", lambda each: {"parent": each}),
                 ("contributions", "contributions[0]", lambda each: [each]),
+                # A plugin may override its components.
+                (
+                    "template",
+                    "template.components[0].plugin",
+                    lambda each: {"components": [{"plugin": each}]},
+                ),
+                (
+                    "template",
+                    "template.parent.components[0].plugin",
+                    lambda each: {"parent": {"components": [{"plugin": each}]}},
+                ),
             )
         ),
     ],
