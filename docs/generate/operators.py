@@ -69,5 +69,7 @@ def _verdict(operator: Operator, kinds: ListedKinds) -> str:
         return "no: in the ACLs of its queues"
     missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
     if not missing:
-        return f"only if it cannot fetch {operator.fetched}" if operator.fetched else "yes"
+        if operator.fetched:
+            return f"only if {operator.condition or f'it cannot fetch {operator.fetched}'}"
+        return "yes" if operator.accounts else "if you know the account; a warning remains"
     return f"only with places for {_kinds(missing)}"

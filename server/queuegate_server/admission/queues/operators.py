@@ -29,6 +29,8 @@ class Operator(NamedTuple):
     or on a page, so that it is a user itself."""
     fetched: str = ""
     """The templates that it may fetch from where nobody checks them."""
+    condition: str = ""
+    """When it may be trusted although it fetches templates; empty if it must not be able to."""
 
 
 def _accounts(*names: str) -> tuple[str, ...]:
@@ -310,6 +312,10 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         ),
         # The profiler is an image that the request names.
         fetched="the deployments that the profiler of a DynamoGraphDeploymentRequest writes",
+        condition=(
+            "its users may not create DynamoGraphDeploymentRequests, whose profiler writes"
+            " deployments"
+        ),
     ),
     Operator(
         "Run:ai",
