@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 import click
 
@@ -33,7 +33,12 @@ from queuegate_server.cli.command import (
     reading_options,
     resolver_types_option,
 )
-from queuegate_server.cli.users_from import groups_by_partition, read_users, users_from_option
+from queuegate_server.cli.users_from import (
+    exit_status,
+    groups_by_partition,
+    read_users,
+    users_from_option,
+)
 from queuegate_server.formats.acl_positions import AclKey, Place, acls_by_key
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions
@@ -136,13 +141,14 @@ def diff(
     --users-from, the actual people.
 
     Exit status: 0 no difference, or only differences accepted by --fail-on and --allow-gain, 1 a
-    difference, 2 incorrect usage, or a file that cannot be read or is not valid.
+    difference, 2 incorrect usage, or a file that cannot be read or is not valid, 3 no such
+    difference, but the list of users is incomplete.
     """
     if by_people:
         if config is not None:
             policies.refuse_reading_options()
         before, after = _load(old, new, options, config, old_yarn_site)
-        directories = None
+        directories = users = None
         if users_from:
             users = read_users(users_from)
             directories = groups_by_partition(users, after.partitions, config, after.name)
@@ -150,7 +156,8 @@ def diff(
         for note in _differences(before, after):
             if not note.key.queue:
                 click.echo(f"note: {note}", err=True)
-        _show_people(before, after, changes, fail_on, output)
+        failed = _show_people(before, after, changes, fail_on, output)
+        sys.exit(exit_status(users, EXIT_NO if failed else 0))
     only_with_people = {
         "--users-from": users_from,
         "--allow-gain": allowed,
@@ -192,8 +199,8 @@ def diff(
 
 def _show_people(
     old: PolicyFile, new: PolicyFile, access_changes: list[AccessChange], fail_on: str, output: str
-) -> NoReturn:
-    """Print who gains and loses access, and exit."""
+) -> bool:
+    """Print who gains and loses access; return whether any of that fails."""
     failed = sum(each.fails(fail_on) for each in access_changes)
     findings.write(
         output,
@@ -208,7 +215,7 @@ def _show_people(
             "failed": failed,
         },
     )
-    sys.exit(EXIT_NO if failed else 0)
+    return bool(failed)
 
 
 def _markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:

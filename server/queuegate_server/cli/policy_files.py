@@ -32,6 +32,7 @@ from queuegate_server.cli.start_checks import (
 )
 from queuegate_server.cli.users_from import (
     Users,
+    exit_status,
     groups_by_partition,
     read_users,
     users_from_option,
@@ -170,7 +171,7 @@ def lint(
     If the yarn-site.xml makes YARN ask queuegate, notes name what YARN still decides alone.
 
     Exit status: 0 no error or warning, 1 an error or a warning, 2 incorrect usage or a file that
-    cannot be read.
+    cannot be read, 3 no error or warning, but the list of users is incomplete.
     """
     if config is not None:
         policies.refuse_reading_options()
@@ -184,7 +185,7 @@ def lint(
         results = _lint_configured(config, users)
     else:
         results = _lint_files(files, format_name, options, config, users)
-    sys.exit(_report("lint", results, output, warnings_fail=True))
+    sys.exit(exit_status(users, _report("lint", results, output, warnings_fail=True)))
 
 
 def _check_policy(

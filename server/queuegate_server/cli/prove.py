@@ -22,7 +22,12 @@ from queuegate_server.cli.command import (
     resolver_types_option,
 )
 from queuegate_server.cli.findings import code
-from queuegate_server.cli.users_from import groups_by_partition, read_users, users_from_option
+from queuegate_server.cli.users_from import (
+    exit_status,
+    groups_by_partition,
+    read_users,
+    users_from_option,
+)
 from queuegate_server.formats.acl_positions import Place
 from queuegate_server.formats.claims import load_claims
 from queuegate_server.formats.diagnostics import (
@@ -70,7 +75,7 @@ def prove(
     that shows the decision for that person, and the file and line of the ACL that grants access.
 
     Exit status: 0 all claims proved, 1 a claim is refuted, 2 incorrect usage, or a file that cannot
-    be read or is not valid.
+    be read or is not valid, 3 all claims proved, but the list of users is incomplete.
     """
     if policy == claims == STDIN:
         raise Failure("only one of the two can be standard input")
@@ -92,7 +97,7 @@ def prove(
     try:
         prover = Prover(loaded, stated, name, read_old)
         world: World = stated.world
-        extent = ""
+        extent, users = "", None
         if users_from:
             users = read_users(users_from)
             people = groups_by_partition(users, loaded.partitions, config, loaded.name)
@@ -115,7 +120,7 @@ def prove(
         markdown=_markdown(proofs),
         document={"claims": [_document(name, each, prover) for each in proofs]},
     )
-    sys.exit(EXIT_NO if any(each.refutation for each in proofs) else 0)
+    sys.exit(exit_status(users, EXIT_NO if any(each.refutation for each in proofs) else 0))
 
 
 def _lines(file: str, proofs: list[Proof], extent: str) -> Iterator[str]:

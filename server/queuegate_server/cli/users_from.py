@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +11,13 @@ from typing import Any, Final
 import click
 
 from queuegate_server.analysis.access_changes import GroupsByUser
+from queuegate_server.cli import EXIT_INCOMPLETE
 from queuegate_server.cli.command import Failure, read_or_fail
 from queuegate_server.cli.policies import settings
-from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, printable, quoted
 from queuegate_server.formats.people import read_people
 from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.members import MAX_USERS, OMISSIONS, CannotListUsers
+from queuegate_server.identity.members import MAX_USERS, CannotListUsers
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.settings.model import Settings
 
@@ -45,6 +46,8 @@ class Users:
     """Users whose groups must be looked up."""
     has_directory: bool
     """Whether all users in the directory are included."""
+    missing: list[str] = field(default_factory=list)
+    """Why users of the directory are missing, which `groups_by_partition` finds."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -56,6 +59,14 @@ class Users:
     def need_lookup(self) -> bool:
         """Whether a resolver is required."""
         return bool(self.unknown) or self.has_directory
+
+
+def exit_status(users: Users | None, status: int) -> int:
+    """Return a command's exit status, which is not 0 if users are missing; say who is."""
+    missing = () if users is None else users.missing
+    for each in missing:
+        click.echo(f"incomplete: {printable(each)}", err=True)
+    return status or (EXIT_INCOMPLETE if missing else 0)
 
 
 def read_users(sources: Sequence[str]) -> Users:
@@ -88,6 +99,8 @@ def groups_by_partition(
 ) -> dict[str, GroupsByUser]:
     """Return the users and their groups for each partition.
 
+    Users who are missing from a directory's list are noted in `users.missing`.
+
     Args:
         users: The users.
         partitions: The names of the partitions.
@@ -107,7 +120,6 @@ def groups_by_partition(
         remedy = "add them to the CSV, or pass the settings with --config"
         raise Failure(f"{message} are not known: {remedy}")
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
-    OMISSIONS.setLevel(logging.WARNING)
     return asyncio.run(_resolve(users, config, settings(config, policy)))
 
 
@@ -123,7 +135,7 @@ async def _resolve(users: Users, config: Path, server: Settings) -> dict[str, Gr
         for name, served in snapshot.served.items():
             unknown = dict.fromkeys(users.unknown)
             if users.has_directory:
-                listed = await _all_users(name, served.groups)
+                listed = await _all_users(name, served.groups, users.missing)
                 unknown |= dict.fromkeys(user for user in listed if user not in users.known)
             people[name] = {**users.known, **await _groups_of(unknown, served.groups)}
     except CannotServe as error:
@@ -134,8 +146,11 @@ async def _resolve(users: Users, config: Path, server: Settings) -> dict[str, Gr
         await services.close()
 
 
-async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
-    """Return the resolver's users whose names are allowed in requests. Raises Failure."""
+async def _all_users(partition: str, resolver: GroupResolver, missing: list[str]) -> Iterable[str]:
+    """Return the resolver's users whose names are allowed in requests. Raises Failure.
+
+    Adds to `missing` why users are missing.
+    """
     from queuegate_server.rpc.validation import is_valid_user_name  # noqa: PLC0415 - as above
 
     try:
@@ -143,7 +158,9 @@ async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
     except CannotListUsers as error:
         message = f"partition {quoted(partition)}: the users cannot be listed: {error}"
         raise Failure(f"{message}: name the people in a file") from None
-    return filter(is_valid_user_name, users)
+    if users.missing:
+        missing.append(f"partition {quoted(partition)}: {users.missing}")
+    return filter(is_valid_user_name, users.names)
 
 
 async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str, tuple[str, ...]]:

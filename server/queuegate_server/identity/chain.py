@@ -1,11 +1,16 @@
 """Chains of resolvers. A partition uses a chain like a single resolver."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
 from queuegate_server.identity.guarded_resolver import GuardedResolver, ResolverLoad
-from queuegate_server.identity.members import CannotListUsers, ListingLimit, MemberListing
+from queuegate_server.identity.members import (
+    CannotListUsers,
+    ListingLimit,
+    MemberListing,
+    UserListing,
+)
 from queuegate_server.identity.options import ChainMode
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
@@ -71,14 +76,18 @@ class ResolverChain:
         for name in listing.pending:
             listing.done(name)
 
-    async def all_users(self, limit: int) -> Collection[str]:
+    async def all_users(self, limit: int) -> UserListing:
         """Return the users of all resolvers. Raises CannotListUsers if there are over `limit`."""
         users: dict[str, None] = {}
+        missing: list[str] = []
         for member in self._members:
-            users.update(dict.fromkeys(await member.all_users(limit)))
+            listing = await member.all_users(limit)
+            users.update(dict.fromkeys(listing.names))
+            if listing.missing:
+                missing.append(f"resolver {member.name!r}: {listing.missing}")
         if len(users) > limit:
             raise CannotListUsers(f"there are more than {limit} users")
-        return users.keys()
+        return UserListing(users.keys(), "; ".join(missing))
 
 
 GroupSource = GuardedResolver | ResolverChain

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
 from queuegate_server.identity.chain import GroupSource
 from queuegate_server.identity.lookup import Lookup
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import MemberListing, UserListing
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.refresh import RefreshQueue
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
@@ -179,7 +179,7 @@ class GroupResolver:
         """List group members, bypassing the cache. Never raises."""
         await self._source.members(listing)
 
-    async def all_users(self, limit: int) -> Collection[str]:
+    async def all_users(self, limit: int) -> UserListing:
         """Return all users. Raises CannotListUsers if there are more than `limit`."""
         return await self._source.all_users(limit)
 

@@ -2,9 +2,9 @@
 
 Resolvers that can list members implement `members` with the signature in `Listings`. If `members`
 raises ListingLimit, all pending groups are marked as incomplete. Resolvers that can list users
-implement `all_users`, which must raise CannotListUsers if the list may be incomplete, unless it
-only lacks users whose data cannot be used, and logs them to OMISSIONS. Both may raise other
-exceptions, must not block the event loop, and must stop when cancelled. Lists may include users who
+implement `all_users`, which returns names, or a UserListing if only users are missing whose data
+cannot be used; if others may be, it must raise CannotListUsers. Both may raise other exceptions,
+must not block the event loop, and must stop when cancelled. Lists may include users who
 are not in the group or do not exist, because each user is looked up before being shown. A list from
 which members may be missing must be marked as incomplete.
 """
@@ -13,11 +13,9 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 _LOG = logging.getLogger(__name__)
-OMISSIONS: Final = logging.getLogger("queuegate_server.identity.omissions")
-"""Tells who is missing from a list of all users. Command lines that use such a list show it."""
 
 MAX_MEMBERS: Final = 100_000
 """The maximum number of memberships (pairs of a group and a user) per listing."""
@@ -54,6 +52,14 @@ class GroupMembers:
     """Maps users to the path of nested groups through which they belong, outermost first."""
     missing: str = _NOT_REACHED
     """A human-readable reason why members may be missing; empty if the list is complete."""
+
+
+class UserListing(NamedTuple):
+    """All users of a resolver."""
+
+    names: Collection[str]
+    missing: str = ""
+    """A human-readable reason why users are missing; empty if the list is complete."""
 
 
 class MemberListing:
@@ -154,13 +160,13 @@ class Listings:
             _LOG.error("resolver %r cannot list members", self._name, exc_info=error)
             listing.give_up(f"the resolver failed: {type(error).__name__}")
 
-    async def all_users(self, limit: int) -> Collection[str]:
-        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
+    async def all_users(self, limit: int) -> UserListing:
+        """Return all users. Raises CannotListUsers if there are more than `limit`."""
         if self._all_users is None:
             raise CannotListUsers(f"the resolver {self._name!r} cannot list its users")
         try:
             async with asyncio.timeout(USERS_SECONDS), self._slots:
-                users: Collection[str] = await self._all_users(limit)
+                users: UserListing | Collection[str] = await self._all_users(limit)
         except CannotListUsers as error:
             raise CannotListUsers(f"resolver {self._name!r}: {error}") from None
         except TimeoutError:
@@ -170,4 +176,4 @@ class Listings:
             _LOG.error("resolver %r cannot list users", self._name, exc_info=error)
             message = f"the resolver {self._name!r} failed: {type(error).__name__}"
             raise CannotListUsers(message) from error
-        return users
+        return users if isinstance(users, UserListing) else UserListing(users)

@@ -94,7 +94,7 @@ async def test_the_rights_are_enough(source: Slapd, resolver: Build, groups_from
     )
     assert await opened.resolve("alice") == KnownUser(("inner", "outer"))
     assert isinstance(await opened.resolve("locked"), NoSuchUser)
-    users = await opened.all_users(10)
+    users = (await opened.all_users(10)).names
     assert "alice" in users
     assert "locked" not in users
     listing = MemberListing(["outer"])

@@ -33,7 +33,7 @@ async def test_users_are_those_whom_a_lookup_finds(
     resolver: Build, directory: Slapd, given: dict[str, Any]
 ) -> None:
     opened = await resolver(directory, **given)
-    users = await opened.all_users(1000)
+    users = (await opened.all_users(1000)).names
     assert len(users) == len({*users})
     for user in (*NAMES, *users):
         # A user with two entries is found, and cannot be looked up.
@@ -42,8 +42,8 @@ async def test_users_are_those_whom_a_lookup_finds(
 
 async def test_more_users_than_may_be_listed(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory)
-    count = len(await opened.all_users(1000))
-    assert len(await opened.all_users(count)) == count
+    count = len((await opened.all_users(1000)).names)
+    assert len((await opened.all_users(count)).names) == count
     with pytest.raises(CannotListUsers, match=f"more than {count - 1} entries"):
         await opened.all_users(count - 1)
 
@@ -59,14 +59,12 @@ async def test_a_server_that_answers_in_pages(resolver: Build) -> None:
     everything = dict([*(ad_user(number) for number in range(350)), ("", dict(ROOT))])
     async with fake_directory(Entries(everything, page=150)) as fake:
         opened = await resolver(fake.url, **GIVEN)
-        assert {*await opened.all_users(350)} == {f"u{number}" for number in range(350)}
+        assert {*(await opened.all_users(350)).names} == {f"u{number}" for number in range(350)}
         with pytest.raises(CannotListUsers, match="more than 349 entries"):
             await opened.all_users(349)
 
 
-async def test_names_that_may_only_be_searched(
-    resolver: Build, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_names_that_may_only_be_searched(resolver: Build) -> None:
     class SearchOnly(Entries):
         def _shown(self, entry: Attributes, attributes: tuple[str, ...]) -> Any:
             return [
@@ -77,8 +75,9 @@ async def test_names_that_may_only_be_searched(
 
     async with fake_directory(SearchOnly(dict([ad_user(0), ad_user(1), ("", ROOT)]))) as fake:
         opened = await resolver(fake.url, **GIVEN)
-        assert await opened.all_users(10) == ["u0"]
-    assert re.search(r"lacks 1, .*User 1.* has no readable sAMAccountName", caplog.text)
+        names, missing = await opened.all_users(10)
+    assert names == ["u0"]
+    assert re.search(r"lacks 1, .*User 1.* has no readable sAMAccountName", missing)
 
 
 async def test_users_below_several_bases(resolver: Build, directory: Slapd) -> None:
@@ -89,7 +88,7 @@ async def test_users_below_several_bases(resolver: Build, directory: Slapd) -> N
     only_more = await resolver(directory, user_base=[more])
     assert await only_more.resolve("twin") == KnownUser(())
     assert isinstance(await only_more.resolve("bob"), NoSuchUser)
-    assert set(await both.all_users(100)) >= {"alice", "bob", "twin"}
+    assert set((await both.all_users(100)).names) >= {"alice", "bob", "twin"}
     listing = MemberListing(["analytics"])
     await both.members(listing)
     assert set(listing.groups["analytics"].users) == {"alice", "bob"}
@@ -99,7 +98,7 @@ async def test_users_below_several_bases(resolver: Build, directory: Slapd) -> N
 async def test_bases_may_overlap(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory, user_base=[SUFFIX, PEOPLE])
     assert await opened.resolve("bob") == KnownUser(("analytics",))
-    names = await opened.all_users(100)
+    names = (await opened.all_users(100)).names
     assert len(names) == len(set(names))
 
 

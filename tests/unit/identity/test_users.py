@@ -8,7 +8,7 @@ import pytest
 
 from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.guarded_resolver import GuardedResolver
-from queuegate_server.identity.members import CannotListUsers
+from queuegate_server.identity.members import CannotListUsers, UserListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
@@ -45,7 +45,7 @@ async def why(resolver: GuardedResolver | ResolverChain, limit: int = 10) -> str
 
 
 async def test_a_list_is_whole_or_says_why_not() -> None:
-    assert [*await guarded(Lister("sue", "bob")).all_users(2)] == ["sue", "bob"]
+    assert [*(await guarded(Lister("sue", "bob")).all_users(2)).names] == ["sue", "bob"]
     assert await why(guarded(Lister("sue", "bob")), 1) == "resolver 'corp': more than 1"
     assert await why(guarded(Lister())) == "the resolver 'corp' failed: ValueError"
     assert await why(guarded(FakeDirectory())) == "the resolver 'corp' cannot list its users"
@@ -57,16 +57,26 @@ async def test_a_chain_lists_the_users_of_all(mode: str) -> None:
         return ResolverChain("both", resolvers, mode)  # type: ignore[arg-type]
 
     one, other = guarded(Lister("sue", "bob"), "one"), guarded(Lister("bob", "ann"), "other")
-    assert [*await chain(one, other).all_users(3)] == ["sue", "bob", "ann"]
+    assert [*(await chain(one, other).all_users(3)).names] == ["sue", "bob", "ann"]
     assert await why(chain(one, other), 2) == "there are more than 2 users"
     assert await why(chain(one, guarded(Lister(), "down"))) == (
         "the resolver 'down' failed: ValueError"
     )
 
 
+async def test_a_chain_says_which_resolver_misses_users() -> None:
+    class Misses(FakeDirectory):
+        async def all_users(self, _limit: int) -> UserListing:
+            return UserListing(["ann"], "it lacks 2")
+
+    chain = ResolverChain("all", [guarded(Lister("sue"), "one"), guarded(Misses(), "two")], "first")
+    listing = await chain.all_users(10)
+    assert ([*listing.names], listing.missing) == (["sue", "ann"], "resolver 'two': it lacks 2")
+
+
 async def test_local_resolvers() -> None:
     table = StaticTableResolver(OPTIONS)
-    users = await guarded(table).all_users(10)
+    users = (await guarded(table).all_users(10)).names
     assert [*users] == [f"testuser{number}" for number in (1, 2, 3, 4)]
     for user in users:
         assert isinstance(await table.resolve(user), KnownUser)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.members import CannotListUsers, MemberListing, UserListing
 from queuegate_server.identity.resolver import (
     CannotFollow,
     ChangeSink,
@@ -96,8 +96,8 @@ class Directory:
         except LdapFault as fault:
             raise CannotFollow(fault.text) from None
 
-    async def all_users(self, limit: int) -> list[str]:
-        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
+    async def all_users(self, limit: int) -> UserListing:
+        """Return all users. Raises CannotListUsers if there are more than `limit`."""
         try:
             return await self._on_connection(partial(self._lookup.list_users, limit))
         except LdapFault as fault:

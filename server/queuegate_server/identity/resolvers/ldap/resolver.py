@@ -2,11 +2,10 @@
 
 import logging
 import os
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
-from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.members import CannotListUsers, MemberListing, UserListing
 from queuegate_server.identity.resolver import (
     CannotFollow,
     ChangeSink,
@@ -69,8 +68,8 @@ class LdapResolver:
         else:
             await self.directory.members(listing)
 
-    async def all_users(self, limit: int) -> Collection[str]:
-        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
+    async def all_users(self, limit: int) -> UserListing:
+        """Return all users. Raises CannotListUsers if there are more than `limit`."""
         if self.directory is None:
             raise CannotListUsers("the resolver is not open")
         return await self.directory.all_users(limit)

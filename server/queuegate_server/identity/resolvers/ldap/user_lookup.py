@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.identity.members import OMISSIONS
+from queuegate_server.identity.members import UserListing
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.account_state import (
     USER_ACCOUNT_CONTROL,
@@ -169,11 +169,11 @@ class UserLookup:
             search = NameSearch(session, self.kinds, groups)
             await self._unique.check(groups, search.keys_of)
 
-    async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
-        """Return the names of all users who are not refused.
+    async def list_users(self, limit: int, connection: LdapConnection) -> UserListing:
+        """Return all users who are not refused.
 
-        Entries whose name or account state is unusable are logged instead, because lookups of these
-        users fail. Raises LdapFault if all entries are unusable, or there are more than `limit`.
+        Entries whose name or account state is unusable are missing, because lookups of these users
+        fail. Raises LdapFault if all entries are unusable, or there are more than `limit`.
         """
         users = self.users
         attributes = (*users.filter.attributes, *account_attributes(self.options))
@@ -202,12 +202,13 @@ class UserLookup:
                     continue
                 if refusal is None:
                     names.update(dict.fromkeys(users.names(entry)))
+        missing = ""
         if unusable:
             lacking = f"{len(unusable)}, whose lookups fail; the first is {unusable[0]}"
             if not names:
                 raise UnusableData(f"the list of all users would be empty: it lacks {lacking}", "")
-            OMISSIONS.warning("the list of all users lacks %s", lacking)
-        return [*names]
+            missing = f"the list of all users lacks {lacking}"
+        return UserListing([*names], missing)
 
     def _only_match(
         self, entries: Sequence[LdapEntry], user: str
