@@ -28,6 +28,8 @@ NEVER = {
 USERS = ("erin", "fred", "gina", "hugo")
 """The members of `ops`, in which nobody has another group."""
 
+FAILURE = "queuegate could not look up the groups of"
+
 
 class Yarn(NamedTuple):
     directory: Directory
@@ -48,12 +50,37 @@ class Yarn(NamedTuple):
         """Return how often Hadoop has emptied its cache, which it logs."""
         return self.manager.log.count("clearing userToGroupsMap cache")
 
-    def rest(self) -> int:
-        """Return that number once it stays: a former test's change may empty the cache again."""
-        count = -1
-        while count != (count := self.times_emptied()):
-            time.sleep(5)
-        return count
+    def keeps(self, user: str, *groups: str) -> None:
+        """Wait until both give these groups. Until then, looking them up may only fail."""
+
+        def answers() -> list[list[str]]:
+            answer = self.manager.ask("groups", user=user)
+            if FAILURE not in answer.get("error", ""):
+                assert answer.get("groups") == [*groups], answer
+            # It gives no groups after a failure; if they were none, `Groups` says so next.
+            identity = self.manager.ask("identity", user=user).get("groups", [])
+            assert identity in ([*groups], [])
+            return [answer.get("groups", []), identity]
+
+        eventually(answers, [[*groups], [*groups]], seconds=60)
+
+    def join(self, client: queuegate.Client, user: str, invalidated: list[str] | None) -> None:
+        """Give a user a group."""
+        self.directory.change(user, is_member=True)
+        client.invalidate(invalidated, wait=True)
+        self.become(user, "ops")
+
+    def leave(self, client: queuegate.Client, user: str, invalidated: list[str] | None) -> None:
+        """Take a user's last group away, and wait for all that this causes.
+
+        Hadoop's cache is emptied once the loss is known, and again after Hadoop's next look-up,
+        because Hadoop may have cached an old list meanwhile.
+        """
+        before = self.times_emptied()
+        self.directory.change(user, is_member=False)
+        assert not client.invalidate(invalidated, wait=True).waited_out
+        self.become(user)
+        eventually(self.times_emptied, before + 2, seconds=60)
 
 
 @pytest.fixture(
@@ -77,13 +104,15 @@ def yarn(
 
 
 def test_hadoop_is_not_emptied_for_others(yarn: Yarn) -> None:
-    before = yarn.rest()
+    before = yarn.times_emptied()
     with queuegate.Client(yarn.server.address, timeout=30) as client:
         for _ in range(3):
-            yarn.become("kept", "ops", "dev")
+            yarn.keeps("kept", "ops", "dev")
             assert yarn.groups("stranger") == [[], []]
             client.invalidate(["kept", "stranger"], wait=True)
-    assert yarn.rest() == before
+        yarn.join(client, "erin", ["erin"])
+        assert yarn.times_emptied() == before
+        yarn.leave(client, "erin", ["erin"])  # nothing else has emptied it
 
 
 @pytest.mark.parametrize("invalidated", [["erin"], None], ids=["the user", "everybody"])
@@ -91,13 +120,9 @@ def test_a_last_group_goes(yarn: Yarn, invalidated: list[str] | None) -> None:
     with queuegate.Client(yarn.server.address, timeout=30) as client:
         client.invalidate(["nobody"], wait=True)  # waits for callers of the server's last process
         for _ in range(3):
-            yarn.directory.change("erin", is_member=True)
-            client.invalidate(invalidated, wait=True)
-            yarn.become("erin", "ops")
-            yarn.become("kept", "ops", "dev")
-            yarn.directory.change("erin", is_member=False)
-            assert not client.invalidate(invalidated, wait=True).waited_out
-            yarn.become("erin")
+            yarn.join(client, "erin", invalidated)
+            yarn.keeps("kept", "ops", "dev")
+            yarn.leave(client, "erin", invalidated)
 
 
 def test_hadoop_is_emptied_at_most_once_a_second(yarn: Yarn) -> None:
