@@ -25,8 +25,9 @@ UNKNOWN_PROJECT: Final = "{project}"
 """Stands for the name that KAI builds from a node pool and the project of another object."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNKNOWN_PROJECT: "KAI may join the node pool with the project of the pod's owner, so the queue"
-    " cannot be checked: write the label of the queue beside it, or, in a pod without an owner, the"
-    " label project",
+    " cannot be checked: in a pod, or in the template of a built-in kind, write the label of the"
+    " queue beside it; elsewhere, remove the node pool or the object's owner; in a pod without an"
+    " owner, the label project suffices",
     EXPRESSION: "an expression gives the key or the value, so the queue cannot be checked: write"
     " both as text",
     FETCHED: "the template is read from elsewhere when the pods are created, so the queues in it"
