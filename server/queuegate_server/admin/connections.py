@@ -27,6 +27,12 @@ MAX_HEAD_BYTES: Final = 16 * 1024
 """The maximum number of bytes in which a request line and its headers must arrive, with the empty
 lines that may precede them (RFC 9112, section 2.2). API servers, browsers and Prometheus send less
 than 16 KiB."""
+_HEAD_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"Content-Length: 0\r\nServer: queuegate\r\nConnection: close\r\n\r\n"
+)
+_REFUSAL_SECONDS: Final = 1.0
+"""How long a client whose headers are too long may take to send the rest and read the answer."""
 _DISCARD_SECONDS: Final = 0.01
 """The pause after each part that is dropped. A part has up to 64 KiB."""
 _RETRY_SECONDS: Final = 0.1
@@ -147,10 +153,19 @@ class Connection(web.RequestHandler):
             self._head_bytes += len(part)
             if self._head_bytes >= MAX_HEAD_BYTES:
                 self._log.debug("the headers of a request do not end")
-                self.cut()
+                self._refuse_head()
                 return
         if len(part) < len(data):
             self.data_received(data[len(part) :])
+
+    def _refuse_head(self) -> None:
+        """Answer that the headers are too long, unless another answer may have begun."""
+        if self._request_count or self.transport is None:
+            self.cut()
+            return
+        self.transport.write(_HEAD_TOO_LARGE)
+        self.discard()
+        self.cut_after(_REFUSAL_SECONDS)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop counting the connection."""
