@@ -132,12 +132,16 @@ class RunningServer:
         return resident_memory(self.pid)
 
     def memory_of_all(self) -> int:
-        """The resident memory of the server and its child processes in bytes."""
-        total = self.memory()
+        """The resident memory of the server and of its children that run another program, in bytes.
+
+        A child that has not begun its program shares the server's memory, which counts once.
+        """
+        total, program = self.memory(), Path(f"/proc/{self.pid}/cmdline").read_bytes()
         for listed in Path(f"/proc/{self.pid}/task").glob("*/children"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 for child in listed.read_text().split():
-                    total += resident_memory(int(child))
+                    if Path(f"/proc/{child}/cmdline").read_bytes() != program:
+                        total += resident_memory(int(child))
         return total
 
     def peak_memory(self) -> int:
