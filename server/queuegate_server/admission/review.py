@@ -12,6 +12,7 @@ from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
+from queuegate_server.admission.bodies import count_entries
 from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse
 from queuegate_server.admission.workloads import METADATA, POD, REVISION, UnreadableObject
 
@@ -28,7 +29,9 @@ _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
 """The maximum number of entries in a map. Lists may have twice as many."""
 MAX_REVISION_BYTES: Final = 256 * 1024
-"""The maximum size of a ControllerRevision. Bounded because its data is decoded in full."""
+MAX_REVISION_ENTRIES: Final = 20_000
+"""The maximum size of a ControllerRevision, in bytes and in entries as `count_entries` counts them.
+Bounded because its data is decoded in full."""
 
 
 class MalformedReview(ValueError):
@@ -166,8 +169,12 @@ def _object(kind: str, raw: msgspec.Raw | None) -> object:
     """Decode the members inspected by the rules; return an UnreadableObject on failure."""
     if raw is None or kind not in _OBJECTS:
         return None
-    if kind == REVISION and len(bytes(raw)) > MAX_REVISION_BYTES:
-        return UnreadableObject(f"the {kind} is longer than {MAX_REVISION_BYTES} bytes")
+    if kind == REVISION:
+        text = bytes(raw)
+        if len(text) > MAX_REVISION_BYTES:
+            return UnreadableObject(f"the {kind} is longer than {MAX_REVISION_BYTES} bytes")
+        if count_entries(text) > MAX_REVISION_ENTRIES:
+            return UnreadableObject(f"the {kind} has more than {MAX_REVISION_ENTRIES} entries")
     try:
         value = _OBJECTS[kind].decode(raw)
         if kind != REVISION:

@@ -18,7 +18,7 @@ from typing import Any
 
 from queuegate_server.admin.connections import MAX_HEAD_BYTES
 from queuegate_server.admission.bodies import SMALL_BODY_BYTES
-from queuegate_server.admission.review import MAX_REVISION_BYTES
+from queuegate_server.admission.review import MAX_REVISION_BYTES, MAX_REVISION_ENTRIES
 from tests.resilience.isolation.promise import Observation, observed
 from tests.resilience.isolation.web_floods import flood_process, run_flood
 from tests.support.servers.webhook import Webhook
@@ -82,6 +82,9 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "many annotations": lambda: many(b'{"metadata":{"annotations":{', b"}}}"),
     # They are read as a whole, up to their bound.
     "dense revisions": lambda: review(
+        b'{"data":[' + b"[]," * (MAX_REVISION_ENTRIES // 2 - 10) + b"1]}", "ControllerRevision"
+    ),
+    "revisions that are too dense": lambda: review(
         b'{"data":[' + b"[]," * (MAX_REVISION_BYTES // 3 - 100) + b"1]}", "ControllerRevision"
     ),
     "half a surrogate pair": lambda: filled(b'{"spec":"\\ud800', b"[],", b'"}'),

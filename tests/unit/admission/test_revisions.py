@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.review import MAX_REVISION_BYTES, read_review
+from queuegate_server.admission.review import MAX_REVISION_BYTES, MAX_REVISION_ENTRIES, read_review
 from queuegate_server.admission.rules import decide, verify
 from queuegate_server.admission.settings import read_settings
 
@@ -86,9 +86,16 @@ def test_an_update_brings_no_name(rule: Any) -> None:
 
 
 @pytest.mark.parametrize("rule", [decide, verify])
-def test_a_large_revision_is_for_controllers(rule: Any) -> None:
-    data = template({"text": "x" * MAX_REVISION_BYTES})
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        ({"text": "x" * MAX_REVISION_BYTES}, f"longer than {MAX_REVISION_BYTES} bytes"),
+        ({"lists": [[]] * MAX_REVISION_ENTRIES}, f"more than {MAX_REVISION_ENTRIES} entries"),
+    ],
+)
+def test_a_large_revision_is_for_controllers(rule: Any, more: Any, fault: str) -> None:
+    data = template(more)
     response = answer(rule, data)
     assert not response.allowed
-    assert f"longer than {MAX_REVISION_BYTES} bytes" in response.message
+    assert fault in response.message
     assert answer(rule, data, user=CONTROLLER).allowed
