@@ -192,8 +192,8 @@ def test_small_bodies_of_many_entries_wait_like_large_ones(webhook: Webhook) -> 
 
 @contextlib.contextmanager
 def all_slots_taken(webhook: Webhook) -> Iterator[None]:
-    """Send large bodies that do not arrive. So many wait for a slot that none becomes free in the
-    time for which a request waits.
+    """Begin so many large bodies, without ending them, that no slot becomes free while a request
+    waits for one.
     """
     ended = threading.Event()
 

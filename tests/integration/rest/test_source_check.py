@@ -134,7 +134,7 @@ def test_a_user_of_a_federation(
 
 
 async def test_notes_are_about_the_given_user(resolver: Build, realm: FakeRealm) -> None:
-    """Whoever was looked up before or meanwhile."""
+    """The note concerns the user of this lookup, not users of other lookups."""
     realm.users["alice"].federation = "ldap-1"
     asked = await resolver()
     for other in ("carol", "nobody", "..", "x" * 257):

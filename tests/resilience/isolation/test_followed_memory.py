@@ -1,4 +1,4 @@
-"""What is kept of a real directory that is followed takes the memory that is promised."""
+"""A server that follows a real directory keeps to the promised memory."""
 
 import time
 from collections.abc import Iterator

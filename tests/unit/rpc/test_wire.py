@@ -207,7 +207,7 @@ MESSAGES = st.lists(GROUPED, max_size=8).map(b"".join)
 )
 @given(data=MESSAGES)
 def test_what_protobuf_reads_is_counted_to_the_end(message: type[Message], data: bytes) -> None:
-    """What is behind it is counted as well, and nothing that cannot be counted is parsed."""
+    """Fields that are appended to a message that protobuf reads are counted as well."""
     more = len(data) + 1
     try:
         message.FromString(data)

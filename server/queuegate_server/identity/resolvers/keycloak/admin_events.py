@@ -67,7 +67,7 @@ class AdminEvent(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """What was read."""
+    """The events that a reading returned."""
 
     events: dict[bytes, AdminEvent]
     """By their digests, the newest one first."""
