@@ -1,0 +1,127 @@
+"""KAI joins a project and a node pool, which may be in different objects."""
+
+from typing import Any
+
+import pytest
+
+from queuegate_server.admission.queues.walk import MAX_FOUND
+from tests.unit.admission.queues.required import (
+    EMPTY,
+    OTHERS,
+    OWNED,
+    paths,
+    required,
+    template,
+)
+
+
+def test_a_node_pool_that_is_added_names_a_new_queue() -> None:
+    old = {"metadata": {"labels": {"project": "a"}}, "spec": {"template": {"metadata": {}}}}
+    pool = {"metadata": {"labels": {"kai.scheduler/node-pool": "gpu"}}}
+    assert paths(required("apps/Deployment", {**old, **template(pool)}, old)) == ["root.kai.a-gpu"]
+
+
+POOL = "kai.scheduler/node-pool"
+
+
+@pytest.mark.parametrize(
+    ("owners", "labels_of_pod", "is_refused"),
+    [
+        # KAI prefers the project of the owner, which is another object, to that of the pod.
+        (OWNED, {POOL: "gpu"}, True),
+        (OWNED, {POOL: "gpu", "project": "a"}, True),
+        (OWNED, {POOL: "gpu", "kai.scheduler/queue": "dev"}, False),
+        (OWNED, {"project": "a"}, False),
+        ({}, {POOL: "gpu"}, True),
+        ({}, {POOL: "gpu", "project": "a"}, False),
+        ({}, {POOL: "gpu", "kai.scheduler/queue": "dev"}, False),
+    ],
+)
+def test_a_node_pool_whose_project_is_unknown(
+    owners: dict[str, Any], labels_of_pod: dict[str, str], is_refused: bool
+) -> None:
+    pod = {"metadata": {**owners, "labels": labels_of_pod}}
+    found = required("Pod", pod)
+    assert [each.where for each in found.obstacles] == [f'metadata.labels["{POOL}"]'] * is_refused
+    assert all("KAI may join the node pool" in each.message for each in found.obstacles)
+    # Old objects stay editable. Another owner makes the project unknown anew.
+    assert required("Pod", pod, pod) == EMPTY
+    moved = required("Pod", {"metadata": {**pod["metadata"], **OTHERS}}, pod)
+    has_queue = "kai.scheduler/queue" in labels_of_pod
+    assert bool(moved.obstacles) is (POOL in labels_of_pod and not has_queue)
+    # The garbage collector removes owners.
+    both = [*OWNED["ownerReferences"], *OTHERS["ownerReferences"]]
+    shared = {"metadata": {**pod["metadata"], "ownerReferences": both}}
+    assert required("Pod", {"metadata": {**pod["metadata"], **OTHERS}}, shared) == EMPTY
+    orphan = {"metadata": {"labels": labels_of_pod}}
+    assert required("Pod", orphan, {"metadata": {**pod["metadata"], **OWNED}}) == EMPTY
+    off = required("Pod", pod, schedulers={"kai": {"project_label": False, "below": "root.kai"}})
+    assert off.obstacles == ()
+
+
+def test_node_pools_in_the_templates_of_an_owned_object() -> None:
+    pool = template({"metadata": {"labels": {POOL: "gpu"}}})
+    owned = {"metadata": {**OWNED, "labels": {POOL: "cpu"}}, **pool}
+    where = f'spec.template.metadata.labels["{POOL}"]'
+    for kind in ("apps/Deployment", "ray.io/RayCluster"):
+        assert [each.where for each in required(kind, owned).obstacles] == [where]
+        assert required(kind, {"metadata": {}, **pool}).obstacles == ()
+
+
+CONF = "spark.kubernetes.driver.label."
+
+
+QUEUE_LABEL = "kai.scheduler/queue"
+
+
+ON_POD = {"metadata": {"labels": {POOL: "gpu"}}}
+
+
+QUEUED = {POOL: "gpu", QUEUE_LABEL: "dev"}
+
+
+FLINK = "kubernetes.taskmanager.labels"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "where"),
+    [
+        # The metadata of these kinds becomes that of pods.
+        ("tekton.dev/TaskRun", ON_POD, f'metadata.labels["{POOL}"]'),
+        ("grove.io/PodClique", ON_POD, f'metadata.labels["{POOL}"]'),
+        ("apps/Deployment", ON_POD, None),
+        ("x/Y", {"spec": {"sparkConf": {CONF + POOL: "gpu"}}}, f'spec.sparkConf["{CONF}{POOL}"]'),
+        (
+            "x/Y",
+            {"spec": {"sparkConf": {CONF + POOL: "gpu", CONF + QUEUE_LABEL: "dev"}}},
+            f'spec.sparkConf["{CONF}{POOL}"]',
+        ),
+        (
+            "x/Y",
+            {"flinkConfiguration": {FLINK: f"{POOL}:gpu,{QUEUE_LABEL}:dev"}},
+            f'flinkConfiguration["{FLINK}"]',
+        ),
+        # Operators may copy only some labels, join them, or patch them.
+        (
+            "x/Y",
+            {"template": {"metadata": {"labels": QUEUED}}},
+            f'template.metadata.labels["{POOL}"]',
+        ),
+        ("tekton.dev/TaskRun", {"metadata": {"labels": QUEUED}}, f'metadata.labels["{POOL}"]'),
+        ("apps/Deployment", {"spec": {"template": {"metadata": {"labels": QUEUED}}}}, None),
+        # Metadata below selectors counts, but not the labels of other objects.
+        ("x/Y", {"podselector": ON_POD}, f'podselector.metadata.labels["{POOL}"]'),
+        ("x/Y", {"podselector": {"labels": {POOL: "gpu"}}}, None),
+    ],
+)
+def test_node_pools_in_owned_objects(kind: str, value: dict[str, Any], where: str | None) -> None:
+    owned = {**value, "metadata": {**value.get("metadata", {}), **OWNED}}
+    found = required(kind, owned).obstacles
+    assert [each.where for each in found if "node pool" in each.message] == [where] * bool(where)
+    assert required(kind, value).obstacles == ()
+
+
+def test_the_number_of_node_pools_is_bounded() -> None:
+    owned = {"metadata": OWNED, "spec": [ON_POD] * (MAX_FOUND + 1)}
+    found = required("apps/Deployment", owned).obstacles
+    assert [each.where for each in found] == ["the object"]
