@@ -46,7 +46,8 @@ def test_expired_and_renewed(
         running_server("--config", config, listen=()) as server,
         under_load(server, record) as fault,
     ):
-        write(tmp_path, ca, dt.timedelta(seconds=1))
+        # It is read while it is valid: an expired certificate would not replace a valid one.
+        write(tmp_path, ca, dt.timedelta(seconds=20))
         eventually(lambda: connects(server.address), expected=False)
         with fault.expected_to_serve():
             write(tmp_path, ca, dt.timedelta(days=1))

@@ -101,6 +101,8 @@ def server(cluster: Cluster, tmp_path: Path) -> Iterator[RunningServer]:
     config = cluster.config(tmp_path, CERTIFICATES / "server.pem", CERTIFICATES / "server.key")
     environment = cluster.directory.environment
     with running_server("--config", config, listen=(), environment=environment) as running:
+        # Until Trino has connected again, its look-ups fail at once.
+        eventually(lambda: groups_of(cluster, "nobody"), [])
         yield running
 
 

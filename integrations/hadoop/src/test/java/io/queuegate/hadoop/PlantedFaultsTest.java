@@ -65,15 +65,16 @@ class PlantedFaultsTest {
             "      if (false) {", HadoopCacheTest.class),
         in("HadoopCache", "takes a failed look-up for a user without groups",
             "groups != null && groups.isEmpty()", "groups == null || groups.isEmpty()", HadoopCacheTest.class),
-        in("HadoopCache", "looks any number of users up", "if (checked.size() > MAX_LOOKUPS) {", "if (false) {",
+        in("HadoopCache", "looks any number of users up", "if (checked.size() > MAX_LOOKUPS ||", "if (",
             HadoopCacheTest.class),
-        in("HadoopCache", "does not look a few users up", "if (checked.size() > MAX_LOOKUPS) {",
-            "if (!checked.isEmpty()) {", HadoopCacheTest.class),
+        in("HadoopCache", "does not look a few users up", "if (checked.size() > MAX_LOOKUPS ||",
+            "if (!checked.isEmpty() ||", HadoopCacheTest.class),
         in("HadoopCache", "ends with the first error", "catch (Throwable error) { // the executor",
             "catch (IllegalStateException error) { // the executor", HadoopCacheTest.class),
-        in("HadoopCache", "repeats look-ups that fail without a pause", "failure == null ? POLL_MILLIS",
-            "true ? POLL_MILLIS", HadoopCacheTest.class),
-        in("HadoopCache", "empties Hadoop's cache for each user", "refreshedAt = clock.getAsLong();\n    }", "}",
+        in("HadoopCache", "repeats look-ups that fail without a pause",
+            "checkPausedUntil = clock.getAsLong() + PAUSE_NANOS", "checkPausedUntil = clock.getAsLong()",
+            HadoopCacheTest.class),
+        in("HadoopCache", "empties Hadoop's cache for each user", "refreshedAt = began;\n", "",
             HadoopCacheTest.class));
   }
 
