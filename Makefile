@@ -63,8 +63,8 @@ test: $(TEST) ## run linters, type checker, audit and the main tests (about 5 mi
 verify: $(VERIFY) ## run all other tests (about 25 minutes); make verify-NAME runs one part
 	@$(BIN)/python -m tests.run verify
 
-verify-touched: $(VERIFY) ## run the parts that a change since the main branch touches
-	@$(BIN)/python -m tests.run touched
+verify-touched: $(VERIFY) ## run the parts that a change since the main branch touches (WITHIN=minutes: the shortest)
+	@$(BIN)/python -m tests.run touched $(WITHIN)
 
 $(DOORS:%=verify-%): verify-%: $(VERIFY)
 	@$(BIN)/python -m tests.run verify $*

@@ -4,11 +4,12 @@ parentheses, the processor time of its processes.
     python -m tests.run check
     python -m tests.run test
     python -m tests.run verify [DOOR ...]
-    python -m tests.run touched
+    python -m tests.run touched [MINUTES]
 
 Two steps run at a time. What a step prints is shown if it fails; the reasons for skipped tests are
 always shown. `touched` runs the doors that concern what changed since the main branch, or all of
-them where that cannot be told.
+them where that cannot be told: the shortest first, as many as fit in the given minutes. It names
+those that do not.
 """
 
 import os
@@ -174,7 +175,11 @@ def main(what: str, *names: str) -> int:
     """Run what is asked for, and return the exit status."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     begin = time.monotonic()
-    known = doors.read().doors
+    table = doors.read()
+    known = table.doors
+    minutes = names[0] if what == "touched" and names else None
+    if minutes is not None:
+        names = ()
     if unknown := [name for name in names if name not in known]:
         print(
             f"no door of `make verify` is named {unknown[0]}: {', '.join(known)}", file=sys.stderr
@@ -191,8 +196,14 @@ def main(what: str, *names: str) -> int:
         if what == "touched":
             changed = changed_files()
             every = [name for name, door in known.items() if not door.command]
-            names = tuple(every if changed is None else doors.read().concerned(changed))
+            names = tuple(every if changed is None else table.concerned(changed))
             print(f"doors that the change concerns: {', '.join(names) or 'none'}", flush=True)
+            if minutes is not None:
+                shortest, others = table.within(names, int(minutes))
+                names = tuple(shortest)
+                if others:
+                    left = ", ".join(others)
+                    print(f"left out, for `make verify`: {left} ({minutes} minutes)", flush=True)
         beside, alone = verification(names or (known if what == "verify" else ()))
         run = Run(len(beside) + len(alone))
         run.all_of(beside)

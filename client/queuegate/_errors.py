@@ -146,6 +146,11 @@ def from_call(
     return _exception(code, message, reason, status)
 
 
+def no_response(address: str, timeout: float) -> str:
+    """Return the message for a call whose deadline, in seconds, has passed."""
+    return f"no response from {address} within {timeout:g} s"
+
+
 def from_item(status: status_pb2.Status) -> QueuegateError:
     """Return the exception for a failed check in a batch."""
     code = _NAMES.get(status.code, "UNKNOWN")
@@ -168,7 +173,7 @@ def _local_message(
                 message = _CLOSED
             return f"{message.format(address=address)} ({cause})"
         case "DEADLINE_EXCEEDED":
-            return f"no response from {address} within {timeout:g} s"
+            return no_response(address, timeout)
         case "CANCELLED":
             return f"the call to {address} was cancelled: {details}"
         case "UNIMPLEMENTED":

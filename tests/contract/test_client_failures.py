@@ -144,6 +144,22 @@ async def test_a_hanging_server_ends_with_the_time_limit(
         assert 0.05 < time.monotonic() - start < 60
 
 
+class Forgetful(grpc.aio.UnaryUnaryClientInterceptor):
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        await asyncio.Future()
+
+
+async def test_a_call_that_grpc_does_not_end_is_given_up(server: ScriptedServer) -> None:
+    async with queuegate.aio.Client(
+        server.address, timeout=60, interceptors=[Forgetful()]
+    ) as client:
+        with pytest.raises(DeadlineExceeded, match=r"no response from .* within 0\.1 s") as caught:
+            await client.check("alice", "root", timeout=0.1)
+        assert caught.value.code == "DEADLINE_EXCEEDED"
+        with pytest.raises(TimeoutError):  # one of the caller's own stays what it is
+            await asyncio.wait_for(client.check("alice", "root"), 0.1)
+
+
 class OneSlowPass(threading.Event):
     """A gate that lets one call pass, after a second."""
 

@@ -82,6 +82,19 @@ def test_what_a_change_concerns(changed: list[str], concerned: list[str] | None)
     assert TABLE.concerned(changed) == (every if concerned is None else concerned)
 
 
+def test_every_door_that_runs_pytest_says_how_long_it_takes() -> None:
+    assert [n for n, door in TABLE.doors.items() if not door.command and not door.minutes] == []
+
+
+def test_the_shortest_doors_run_within_a_time() -> None:
+    minutes = {"long": 30, "short": 1, "middle": 9, "other": 11}
+    each = {name: doors.Door(name, "", minutes=number) for name, number in minutes.items()}
+    table = doors.Doors({}, each, {})
+    assert table.within(minutes, 10) == (["short", "middle"], ["other", "long"])
+    assert table.within(["other", "middle"], 10) == (["middle", "other"], [])
+    assert table.within(minutes, 0) == ([], ["short", "middle", "other", "long"])
+
+
 def test_make_has_a_target_for_each_door() -> None:
     makefile = (PROJECT / "Makefile").read_text()
     [doors_of_make] = re.findall(r"^DOORS := (.*)$", makefile, re.MULTILINE)

@@ -193,7 +193,9 @@ def test_python_floor_is_the_same_everywhere() -> None:
 def test_continuous_integration_runs_the_test_command() -> None:
     script = PROJECT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
-    assert {"make test", "make verify-touched"} <= {*script.read_text().splitlines()}
+    lines = script.read_text().splitlines()
+    assert "make test" in lines
+    assert any(re.fullmatch(r"make verify-touched WITHIN=\d+", line) for line in lines)
 
 
 @pytest.mark.parametrize("tool", ["ruff check .", "ruff format --check .", "mypy", "lint-imports"])
