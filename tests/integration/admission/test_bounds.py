@@ -153,13 +153,19 @@ PATIENCE = 60
 
 @pytest.mark.parametrize(("first", "unit"), ENDLESS.values(), ids=ENDLESS)
 def test_what_does_not_end_ends_the_connection(webhook: Webhook, first: bytes, unit: bytes) -> None:
-    with raw_connection(webhook) as connection, contextlib.suppress(OSError):
-        connection.sendall(first)
-        part = unit * (100_000 // len(unit))
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            connection.sendall(part)
-        pytest.fail("the connection is still open")
+    def send() -> None:
+        with raw_connection(webhook) as connection, contextlib.suppress(OSError):
+            connection.sendall(first)
+            part = unit * (100_000 // len(unit))
+            end = time.monotonic() + PATIENCE
+            while time.monotonic() < end:
+                connection.sendall(part)
+            pytest.fail("the connection is still open")
+
+    # In a thread of its own: with Python 3.13 and OpenSSL 3.5, the error of this connection fails
+    # the next read of another connection in the same thread.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(send).result()
     assert webhook.review("/mutate", review())["allowed"]
 
 
