@@ -43,8 +43,12 @@ class Place:
     replaced: Mapping[str, str]
 
     def run(self, sample: Sample) -> tuple[int, str]:
-        done = sample.run(self.folder, self.programs, self.replaced)
-        return done.returncode, done.stdout + done.stderr
+        for _ in range(5):
+            done = sample.run(self.folder, self.programs, self.replaced)
+            output = done.stdout + done.stderr
+            if "ENHANCE_YOUR_CALM" not in output:  # the page says to repeat it
+                break
+        return done.returncode, output
 
 
 @pytest.fixture(scope="module")
