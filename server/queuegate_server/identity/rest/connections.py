@@ -24,8 +24,12 @@ FRAMING_SHARE: Final = 8
 """The framing may be this many times smaller than the body: chunks of 60 bytes are."""
 MAX_INFORMATIONAL: Final = 16
 """The maximum number of informational answers before an answer."""
-_PIECE_BYTES: Final = 2048
-"""The most that is parsed at once. As one-byte chunks, it takes a millisecond."""
+_PIECE_BYTES: Final = 8192
+"""The most that is parsed at once. As one-byte chunks, it takes a few milliseconds."""
+_LONG_ANSWER_BYTES: Final = _PIECE_BYTES
+_LONG_ANSWER_PAUSES: Final = 4
+"""How many times longer the pauses are once an answer is long. Each of a hostile provider's answers
+is, and there are as many of them as connections."""
 
 
 class ExcessiveAnswer(aiohttp.ClientError):
@@ -133,7 +137,8 @@ class _PacedHandler(ResponseHandler):
                     self._drop_waiting()
                 if time.monotonic() - start > FREE_SECONDS:
                     break
-            PACER.wait(time.monotonic() - start)
+            pauses = _LONG_ANSWER_PAUSES if self._received > _LONG_ANSWER_BYTES else 1
+            PACER.wait((time.monotonic() - start) * pauses)
         if self._waiting:
             self._pause_reading_for_buffer()
             if not self._reading_paused:
