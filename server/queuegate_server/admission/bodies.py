@@ -20,7 +20,7 @@ JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """The maximum body size. The API server rejects larger requests (`MaxRequestBodyBytes` in
 apiserver's `pkg/server/config.go`), and etcd stores half as much (`--max-request-bytes`)."""
-SMALL_BODY_BYTES: Final = 64 * 1024
+SMALL_BODY_BYTES: Final = 32 * 1024
 SMALL_BODY_ENTRIES: Final = 1_000
 """The maximum number of entries of lists and maps in a small body. Decoding and searching one takes
 up to 2 µs, so the time depends on the entries rather than on the bytes. A pod has a few hundred."""

@@ -187,7 +187,7 @@ def test_small_bodies_of_many_entries_wait_like_large_ones(webhook: Webhook) -> 
         body = json.dumps(review(object={**POD, "spec": [[]] * entries}), separators=(",", ":"))
         return body.encode()
 
-    few, many = body_of(SMALL_BODY_ENTRIES // 2 - 50), body_of(20_000)
+    few, many = body_of(SMALL_BODY_ENTRIES // 2 - 50), body_of(10_000)
     assert len(few) < len(many) < SMALL_BODY_BYTES
     assert [post(webhook, body).status_code for body in (few, many)] == [200, 200]
     with all_slots_taken(webhook):
