@@ -24,6 +24,8 @@ PAUSE_SECONDS: Final = 0.001
 after `sleep(0)`, the next step would start before they could deliver a call."""
 STEP_SECONDS: Final = 0.002
 """The approximate duration of a step in `run_with_pauses`, in seconds."""
+SHORT_SECONDS: Final = 0.0005
+"""How long work may take without a pause in `run_short_at_once`, in seconds."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -129,16 +131,6 @@ def handle_signals(
         loop.add_signal_handler(signal.SIGHUP, reload.set)
 
 
-def run_at_once(steps: Generator[None, None, T]) -> T:
-    """Run work without pauses, and return its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 async def run_with_pauses(steps: Generator[None, None, T]) -> T:
     """Run work in steps, and return its result.
 
@@ -160,6 +152,24 @@ async def run_with_pauses(steps: Generator[None, None, T]) -> T:
                 result: T = end.value
                 return result
             worked = time.perf_counter() - started
+
+
+async def run_short_at_once(steps: Generator[None, None, T], turn: asyncio.Lock) -> T:
+    """Run work at once if it is short. Otherwise wait for a turn, and run the rest with pauses.
+
+    Args:
+        steps: The work, which may pause wherever it yields.
+        turn: Held by the one long work that is being done.
+    """
+    end_of_short = time.perf_counter() + SHORT_SECONDS
+    while time.perf_counter() < end_of_short:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+    async with turn:
+        return await run_with_pauses(steps)
 
 
 async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:

@@ -152,6 +152,7 @@ QUEUE_BODIES: dict[str, Callable[[], bytes]] = {
     "small bodies of many maps": lambda: filled(b'{"spec":[', b'{"":1},', b"1]}", 32_000),
     "small bodies of labels in text": lambda: configured("? a\n" * 6_400),
     "small bodies of many labels in texts": lambda: configured(*["? a\n" * 500] * 12),
+    "small bodies of labels in YAML": lambda: configured(*["k: v\n" * 79] * 12),
     # Objects near the limits, which are searched completely.
     "large legal objects": lambda: legal(MAX_BODY * 2 // 5),
     "objects of many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}", 3 * 95_000),

@@ -14,10 +14,10 @@ from queuegate_server.admission.queues.policy_review import (
 )
 from queuegate_server.formats.registry import DEFAULT_OPTIONS, load_policy
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
-from queuegate_server.runtime.event_loop import run_at_once
 from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.settings.load import load_with_origins
 from queuegate_server.settings.model import Settings
+from tests.support.long_work import finish
 
 QUEUES = "    queues: [{name: root, queues: [{name: dev}, {name: ml, queues: [{name: gpu}]}]}]\n"
 POLICY = f"partitions:\n  - name: default\n{QUEUES}"
@@ -40,7 +40,7 @@ def reviewed(
     queues = {"schedulers": schedulers, "partition": partition, "groups": "kubernetes"}
     settings = settings_with(queues=queues)
     job = ParseJob((text,), "")
-    found = run_at_once(review_policy(settings, loaded.partitions, job, max_bytes))
+    found = finish(review_policy(settings, loaded.partitions, job, max_bytes))
     return [str(each) for each in found]
 
 
@@ -136,7 +136,7 @@ def test_lines_of_yarn_queues() -> None:
     file = File("fair-scheduler.xml", text.encode())
     job = ParseJob((PolicyText(file, "", DEFAULT_OPTIONS),), "")
     settings = settings_with(queues={"schedulers": {"kai": {}}, "groups": "kubernetes"})
-    (found,) = map(str, run_at_once(review_policy(settings, loaded.partitions, job)))
+    (found,) = map(str, finish(review_policy(settings, loaded.partitions, job)))
     assert found.startswith("fair-scheduler.xml:3:")
     assert '"root.dev" (fair-scheduler.xml:2:' in found
 
@@ -224,7 +224,7 @@ def found_with(
     loaded = load_policy(kind, policy.encode(), "policy")
     assert loaded.partitions
     given = Settings.model_validate({"admission": admission, **settings})
-    return [str(each) for each in run_at_once(review_policy(given, loaded.partitions, None))]
+    return [str(each) for each in finish(review_policy(given, loaded.partitions, None))]
 
 
 CORP = {"resolvers": {"corp": {"type": "os"}, "off": {"type": "none"}, "no": {"type": "no_groups"}}}
@@ -348,7 +348,7 @@ admission:
     )
     loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
     steps = review_policy(settings, loaded.partitions or {}, None, source_map=source_map)
-    found = [*review_settings(settings, source_map), *run_at_once(steps)]
+    found = [*review_settings(settings, source_map), *finish(steps)]
     assert [f"{each}"[:60].partition(" warning")[0] for each in found] == [
         "queuegate.yaml:6:14:",
         "queuegate.yaml:6:19:",

@@ -14,14 +14,15 @@ from queuegate_server.admission.queues import body as queue_body
 from queuegate_server.admission.queues.body import MAX_ENTRIES, MAX_GROUPS, read_queue_review
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.review import MalformedReview
-from queuegate_server.runtime.event_loop import run_at_once
+from tests.support.long_work import finish
 from tests.support.queue_reviews import body
 
 TOO_MANY = f"the object has more than {MAX_ENTRIES} entries"
 
 
 def decoded(content: bytes) -> QueueReview:
-    return run_at_once(read_queue_review(content))
+    review: QueueReview = finish(read_queue_review(content))
+    return review
 
 
 def written(new: Any, old: Any = None) -> bytes:

@@ -6,7 +6,12 @@ from collections.abc import Generator
 
 import pytest
 
-from queuegate_server.runtime.event_loop import STEP_SECONDS, run_at_once, run_with_pauses
+from queuegate_server.runtime.event_loop import (
+    SHORT_SECONDS,
+    STEP_SECONDS,
+    run_short_at_once,
+    run_with_pauses,
+)
 
 STEPS = 5
 
@@ -27,14 +32,47 @@ def failing() -> Generator[None, None, int]:
 
 
 async def test_work_returns_its_result() -> None:
-    assert run_at_once(busy()) == await run_with_pauses(busy()) == STEPS
+    turn = asyncio.Lock()
+    assert await run_short_at_once(busy(), turn) == await run_with_pauses(busy()) == STEPS
+    assert not turn.locked()
 
 
 async def test_work_raises_its_error() -> None:
     with pytest.raises(KeyError):
-        run_at_once(failing())
+        await run_short_at_once(failing(), asyncio.Lock())
     with pytest.raises(KeyError):
         await run_with_pauses(failing())
+
+
+async def test_short_work_waits_for_nobody() -> None:
+    def work() -> Generator[None, None, str]:
+        yield
+        return "done"
+
+    turn = asyncio.Lock()
+    async with turn:
+        assert await run_short_at_once(work(), turn) == "done"
+
+
+async def test_long_work_waits_for_its_turn() -> None:
+    done = 0
+
+    def work() -> Generator[None, None, None]:
+        nonlocal done
+        for _ in range(STEPS):
+            end = time.perf_counter() + 2 * SHORT_SECONDS
+            while time.perf_counter() < end:
+                pass
+            done += 1
+            yield
+
+    turn = asyncio.Lock()
+    async with turn:
+        working = asyncio.create_task(run_short_at_once(work(), turn))
+        await asyncio.sleep(0.05)
+        assert done == 1
+    await working
+    assert done == STEPS
 
 
 async def test_pauses_are_as_long_as_the_work() -> None:
@@ -43,22 +81,18 @@ async def test_pauses_are_as_long_as_the_work() -> None:
     assert time.perf_counter() - started >= STEPS * 2 * STEP_SECONDS * 2
 
 
-async def test_short_steps_share_a_pause() -> None:
+async def test_short_steps_share_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def counted(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(seconds)
+
     def work() -> Generator[None, None, None]:
         for _ in range(1_000):
             yield
 
-    sleeps = 0
-
-    async def count() -> None:
-        nonlocal sleeps
-        while True:
-            await asyncio.sleep(0)
-            sleeps += 1
-
-    counting = asyncio.create_task(count())
-    started = time.perf_counter()
+    monkeypatch.setattr(asyncio, "sleep", counted)
     await run_with_pauses(work())
-    counting.cancel()
-    assert sleeps > 0
-    assert time.perf_counter() - started < 0.5
+    assert 1 <= len(pauses) < 100

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Callable, Generator, Sequence
 
 from queuegate.policy.decision import Decision
-from queuegate_server.admission.bodies import is_small
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.checks import UNQUEUED, requirements
@@ -27,7 +26,7 @@ from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.formats.yunikorn import go_regexp
-from queuegate_server.runtime.event_loop import run_at_once, run_with_pauses
+from queuegate_server.runtime.event_loop import run_short_at_once
 from queuegate_server.settings.admission import Mode, QueueChecks
 
 
@@ -87,11 +86,7 @@ class QueueReviewer:
             CannotDecide: The request cannot be decided.
         """
         steps = self._require(body)
-        if is_small(body):
-            review, required = run_at_once(steps)
-        else:
-            async with self._turn:
-                review, required = await run_with_pauses(steps)
+        review, required = await run_short_at_once(steps, self._turn)
         if not required.checks and not required.obstacles:
             return review, ALLOWED
         return review, await self._decide(review, required, verified=verified, deadline=deadline)

@@ -8,8 +8,8 @@ from queuegate_server.admission.queues.checks import requirements
 from queuegate_server.admission.queues.model import QueueReview, Requirements
 from queuegate_server.admission.queues.names import QueueNames
 from queuegate_server.admission.queues.places import build_places
-from queuegate_server.runtime.event_loop import run_at_once
 from queuegate_server.settings.admission import FLAT, QueueChecks
+from tests.support.long_work import finish
 
 KUEUE = "kueue.x-k8s.io/queue-name"
 
@@ -73,7 +73,9 @@ def required(
     )
     names = QueueNames(PARTITION, checks.schedulers)
     places = build_places(checks)
-    return run_at_once(requirements(review, checks, places, lambda: names, lambda _: is_processed))
+    steps = requirements(review, checks, places, lambda: names, lambda _: is_processed)
+    required: Requirements = finish(steps)
+    return required
 
 
 def paths(requirements: Requirements) -> list[str]:

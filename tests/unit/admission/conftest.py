@@ -1,0 +1,10 @@
+"""Reviews in unit tests are searched at once, however busy the machine is."""
+
+import pytest
+
+from queuegate_server.runtime import event_loop
+
+
+@pytest.fixture(autouse=True)
+def _every_search_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop, "SHORT_SECONDS", 60.0)
