@@ -103,12 +103,18 @@ def review(user: str, annotation: str | None = None) -> dict[str, Any]:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def annotation_of(webhook: Webhook, user: str) -> str:
-    """Return the annotation that the webhook writes into a pod, which it accepts afterwards."""
+def written_annotation(webhook: Webhook, user: str) -> str:
+    """Return the annotation that the webhook writes into a pod."""
     response = webhook.review("/mutate", review(user))
     assert response["allowed"], response
     (operation,) = patch_of(response)
     written: str = operation["value"][user_info.ANNOTATION]
+    return written
+
+
+def annotation_of(webhook: Webhook, user: str) -> str:
+    """Return the annotation that the webhook writes into a pod, which it accepts afterwards."""
+    written = written_annotation(webhook, user)
     assert webhook.review("/validate", review(user, written))["allowed"]
     return written
 
@@ -166,4 +172,5 @@ def test_an_outage_with_the_groups_of_the_request(directory: Slapd, tmp_path: Pa
         policy = tmp_path / "queues.yaml"
         policy.write_text(QUEUES.replace("carl", "carl system:authenticated"))
         listed = '{"user":"bob","groups":["system:authenticated"]}'
-        eventually(lambda: annotation_of(webhook, "bob"), listed)
+        eventually(lambda: written_annotation(webhook, "bob"), listed)
+        assert annotation_of(webhook, "bob") == listed
