@@ -23,9 +23,9 @@ PAUSE_SECONDS: Final = 0.001
 """The pause between two steps of long work, in seconds. gRPC's threads may share the core, and
 after `sleep(0)`, the next step would start before they could deliver a call."""
 STEP_SECONDS: Final = 0.002
-"""The approximate duration of a step in `run_with_pauses`, in seconds."""
+"""The approximate duration of each further step in `run_with_pauses`, in seconds."""
 SHORT_SECONDS: Final = 0.0005
-"""How long work may take without a pause in `run_short_at_once`, in seconds."""
+"""The approximate duration of the first step in `run_with_pauses`, in seconds."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -131,45 +131,37 @@ def handle_signals(
         loop.add_signal_handler(signal.SIGHUP, reload.set)
 
 
-async def run_with_pauses(steps: Generator[None, None, T]) -> T:
-    """Run work in steps, and return its result.
+async def run_with_pauses(steps: Generator[None, None, T], turn: asyncio.Lock | None = None) -> T:
+    """Run work in steps, and return its result. Short work has one step, and is done at once.
 
     Each pause is as long as the step before it, so that the work takes at most about half of the
-    event loop's time. The work begins with a pause, because other work may have ended just now.
+    event loop's time.
 
     Args:
         steps: The work, which may pause wherever it yields.
+        turn: Held after the first step, so that one such work is done at a time.
     """
+    results, worked = _run_for(SHORT_SECONDS, steps)
+    if results:
+        return results[0]
+    async with turn or contextlib.nullcontext():
+        while not results:
+            await asyncio.sleep(max(PAUSE_SECONDS, worked))
+            results, worked = _run_for(STEP_SECONDS, steps)
+        return results[0]
+
+
+def _run_for(seconds: float, steps: Generator[None, None, T]) -> tuple[list[T], float]:
+    """Run work for about `seconds`. Return its result, if it has ended, and how long it ran."""
+    started = time.perf_counter()
     worked = 0.0
-    while True:
-        await asyncio.sleep(max(PAUSE_SECONDS, worked))
-        started = time.perf_counter()
-        worked = 0.0
-        while worked < STEP_SECONDS:
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            worked = time.perf_counter() - started
-
-
-async def run_short_at_once(steps: Generator[None, None, T], turn: asyncio.Lock) -> T:
-    """Run work at once if it is short. Otherwise wait for a turn, and run the rest with pauses.
-
-    Args:
-        steps: The work, which may pause wherever it yields.
-        turn: Held by the one long work that is being done.
-    """
-    end_of_short = time.perf_counter() + SHORT_SECONDS
-    while time.perf_counter() < end_of_short:
+    while worked < seconds:
         try:
             next(steps)
         except StopIteration as end:
-            result: T = end.value
-            return result
-    async with turn:
-        return await run_with_pauses(steps)
+            return [end.value], worked
+        worked = time.perf_counter() - started
+    return [], worked
 
 
 async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:

@@ -6,12 +6,8 @@ from collections.abc import Generator
 
 import pytest
 
-from queuegate_server.runtime.event_loop import (
-    SHORT_SECONDS,
-    STEP_SECONDS,
-    run_short_at_once,
-    run_with_pauses,
-)
+from queuegate_server.runtime import event_loop
+from queuegate_server.runtime.event_loop import SHORT_SECONDS, STEP_SECONDS, run_with_pauses
 
 STEPS = 5
 
@@ -33,13 +29,13 @@ def failing() -> Generator[None, None, int]:
 
 async def test_work_returns_its_result() -> None:
     turn = asyncio.Lock()
-    assert await run_short_at_once(busy(), turn) == await run_with_pauses(busy()) == STEPS
+    assert await run_with_pauses(busy(), turn) == await run_with_pauses(busy()) == STEPS
     assert not turn.locked()
 
 
 async def test_work_raises_its_error() -> None:
     with pytest.raises(KeyError):
-        await run_short_at_once(failing(), asyncio.Lock())
+        await run_with_pauses(failing(), asyncio.Lock())
     with pytest.raises(KeyError):
         await run_with_pauses(failing())
 
@@ -51,7 +47,7 @@ async def test_short_work_waits_for_nobody() -> None:
 
     turn = asyncio.Lock()
     async with turn:
-        assert await run_short_at_once(work(), turn) == "done"
+        assert await run_with_pauses(work(), turn) == "done"
 
 
 async def test_long_work_waits_for_its_turn() -> None:
@@ -68,7 +64,7 @@ async def test_long_work_waits_for_its_turn() -> None:
 
     turn = asyncio.Lock()
     async with turn:
-        working = asyncio.create_task(run_short_at_once(work(), turn))
+        working = asyncio.create_task(run_with_pauses(work(), turn))
         await asyncio.sleep(0.05)
         assert done == 1
     await working
@@ -93,6 +89,7 @@ async def test_short_steps_share_a_pause(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(1_000):
             yield
 
+    monkeypatch.setattr(event_loop, "SHORT_SECONDS", 0.0)
     monkeypatch.setattr(asyncio, "sleep", counted)
     await run_with_pauses(work())
     assert 1 <= len(pauses) < 100

@@ -26,7 +26,7 @@ from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.formats.yunikorn import go_regexp
-from queuegate_server.runtime.event_loop import run_short_at_once
+from queuegate_server.runtime.event_loop import run_with_pauses
 from queuegate_server.settings.admission import Mode, QueueChecks
 
 
@@ -86,7 +86,7 @@ class QueueReviewer:
             CannotDecide: The request cannot be decided.
         """
         steps = self._require(body)
-        review, required = await run_short_at_once(steps, self._turn)
+        review, required = await run_with_pauses(steps, self._turn)
         if not required.checks and not required.obstacles:
             return review, ALLOWED
         return review, await self._decide(review, required, verified=verified, deadline=deadline)

@@ -26,10 +26,9 @@ MAX_INFORMATIONAL: Final = 16
 """The maximum number of informational answers before an answer."""
 _PIECE_BYTES: Final = 8192
 """The most that is parsed at once. As one-byte chunks, it takes a few milliseconds."""
-_LONG_ANSWER_BYTES: Final = _PIECE_BYTES
 _LONG_ANSWER_PAUSES: Final = 4
-"""How many times longer the pauses are once an answer is long. Each of a hostile provider's answers
-is, and there are as many of them as connections."""
+"""How many times longer the pauses are once an answer is longer than a piece. Each of a hostile
+provider's answers is, and there are as many of them as connections."""
 
 
 class ExcessiveAnswer(aiohttp.ClientError):
@@ -137,7 +136,7 @@ class _PacedHandler(ResponseHandler):
                     self._drop_waiting()
                 if time.monotonic() - start > FREE_SECONDS:
                     break
-            pauses = _LONG_ANSWER_PAUSES if self._received > _LONG_ANSWER_BYTES else 1
+            pauses = _LONG_ANSWER_PAUSES if self._received > _PIECE_BYTES else 1
             PACER.wait((time.monotonic() - start) * pauses)
         if self._waiting:
             self._pause_reading_for_buffer()
