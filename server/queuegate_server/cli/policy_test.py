@@ -31,8 +31,9 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     access is allowed and why. Needs no server or directory, because the groups in the file replace
     the resolver's groups. If a partition has no resolver, a server knows only the groups in
     requests. Tests of such a partition therefore send the groups from the file, and a note names
-    the partition. A test about a queue that does not exist fails, unless it states as
-    `evaluated_queue` which queue decides instead.
+    the partition. A test about a queue that the policy does not define fails, unless it
+    states as `evaluated_queue` which queue decides: an ancestor, or the queue itself if YARN will
+    create it.
 
     Exit status: 0 all passed, 1 a test failed, 2 incorrect usage, no tests, or a file that cannot
     be read or is not valid.

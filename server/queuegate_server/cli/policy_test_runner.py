@@ -121,17 +121,20 @@ def _failure(
     }
     try:
         decision = client.check(expected.user, expected.queue, **options)
+        created = _created(client.snapshot, expected)
+        evaluated = decision.evaluated_queue or created
         wanted = {"allowed": expected.allowed, **expected.more}
+        found = {**{key: getattr(decision, key) for key in wanted}, _EVALUATED_QUEUE: evaluated}
         differences = [
-            f"{key} is {_written(getattr(decision, key))}, expected {_written(value)}"
+            f"{key} is {_written(found[key])}, expected {_written(value)}"
             for key, value in wanted.items()
-            if getattr(decision, key) != value
+            if found[key] != value
         ]
-        instead = decision.evaluated_queue
-        if instead and _EVALUATED_QUEUE not in expected.more:
-            differences.append(f"the queue does not exist, and {instead} decides instead")
-            remedy = f"correct the queue, or add `{_EVALUATED_QUEUE}: {instead}` to the test"
-        elif expected.more.get(_EVALUATED_QUEUE) and not instead:
+        if evaluated and not expected.more.get(_EVALUATED_QUEUE):
+            why = "YARN will create it" if created else f"{evaluated} decides instead"
+            differences.append(f"the queue does not exist, and {why}")
+            remedy = f"correct the queue, or add `{_EVALUATED_QUEUE}: {evaluated}` to the test"
+        elif expected.more.get(_EVALUATED_QUEUE) and not evaluated:
             differences.append("the queue exists")
             remedy = f"remove {_EVALUATED_QUEUE}, which is for queues that do not exist"
         if shared := ambiguous_name(client, expected.queue, expected.partition):
@@ -156,6 +159,13 @@ def _failure(
     message = f"{expected.user} {expected.access} {expected.queue}: {'; '.join(differences)}"
     place = (file, expected.line, expected.column)
     return Diagnostic(*place, Severity.ERROR, message, remedy), shown
+
+
+def _created(snapshot: Snapshot, expected: Expectation) -> str:
+    """Return the path of the test's queue if only YARN will create it; otherwise ""."""
+    partition = snapshot.find(expected.partition).partition
+    path = partition.path(expected.queue)
+    return path if path is not None and partition.creates(path) else ""
 
 
 def _attribute_to_file(groups: ExplainedGroups) -> ExplainedGroups:

@@ -18,6 +18,22 @@ POLICY = (
     "partitions: [{queues: [{name: root, adminacl: boss, queues: "
     "[{name: a, submitacl: 'sue g1'}, {name: b, submitacl: '*'}]}]}]\n"
 )
+_CREATING = "".join(
+    f"<property><name>yarn.scheduler.capacity.root.{name}</name><value>{value}</value></property>"
+    for name, value in {
+        "queues": "flex,managed",
+        "acl_submit_applications": " ",
+        "acl_administer_queue": " ",
+        "managed.auto-create-child-queue.enabled": "true",
+        "managed.leaf-queue-template.acl_submit_applications": "alice",
+        "flex.queues": "pay",
+        "flex.pay.acl_submit_applications": "*",
+        "flex.auto-queue-creation-v2.enabled": "true",
+        "flex.auto-queue-creation-v2.template.acl_submit_applications": "alice",
+    }.items()
+)
+CREATING = f"<configuration>{_CREATING}</configuration>"
+"""Below two of the queues, YARN creates others, one level or two."""
 TESTS = """\
 policy: queues.yaml
 users: {sue: [], bob: [g1], eve: }
@@ -149,6 +165,38 @@ def test_a_queue_that_does_not_exist_fails(folder: Path, queue: str, *, allowed:
     assert run(".").exit_code == 0
     (folder / "some_test.yaml").write_text(text % ", evaluated_queue: root.other")
     assert "expected root.other" in run(".").stdout
+
+
+@pytest.mark.parametrize(
+    ("queue", "user", "allowed"),
+    [
+        ("root.managed.payroll", "alice", True),
+        ("root.managed.payroll", "eve", False),
+        ("root.flex.payroll", "alice", True),
+        ("root.flex.team.payroll", "eve", False),
+        ("root.managed.payroll", "ghost", False),
+    ],
+)
+def test_a_queue_that_yarn_would_create_fails(
+    folder: Path, queue: str, user: str, *, allowed: bool
+) -> None:
+    """It may have been renamed and opened: then a template's ACLs would pass the test."""
+    (folder / "queues.yaml").write_text(CREATING)
+    text = "policy: queues.yaml\nusers: {alice: [], eve: [], ghost: }\n"
+    text += f"tests: [{{user: {user}, queue: {queue}, allowed: {str(allowed).lower()}%s}}]\n"
+    for stated in ("", ', evaluated_queue: ""', ", evaluated_queue: root"):
+        (folder / "some_test.yaml").write_text(text % stated)
+        done = run(".")
+        assert done.exit_code == 1, stated
+        if "root" in stated:
+            assert f"evaluated_queue is {queue}, expected root" in done.stdout
+        else:
+            message = "the queue does not exist, and YARN will create it"
+            remedy = f"(correct the queue, or add `evaluated_queue: {queue}` to the test)"
+            assert f"{message} {remedy}" in done.stdout
+    (folder / "some_test.yaml").write_text(text % f", evaluated_queue: {queue}")
+    done = run(".")
+    assert done.exit_code == 0, done.stdout
 
 
 def test_evaluated_queue_of_a_queue_that_exists_fails(folder: Path) -> None:
