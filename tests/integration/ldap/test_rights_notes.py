@@ -16,14 +16,20 @@ ACCOUNT = entry(
     ("objectClass", "account"),
     ("uid", "robot"),
 )
+AT = f"cn=dynamic,{GROUPS}"
 DYNAMIC = entry(
-    f"cn=dynamic,{GROUPS}",
+    AT,
     ("objectClass", "groupOfURLs"),
     ("cn", "dynamic"),
     ("memberURL", f"ldap:///{PEOPLE}??one?(uid=alice)"),
 )
 ENTRIES = base() + person("alice") + group("data", dn("alice")) + ACCOUNT
-OF_GROUPS = f"access to dn.subtree={GROUPS}"
+MANY = base() + person("alice") + "".join(group(f"g{n:02}", dn("alice")) for n in range(30))
+DYNLIST: dict[str, Any] = {
+    "more_globals": "include /etc/ldap/schema/dyngroup.schema\nmoduleload dynlist",
+    "more_database": "overlay dynlist\n"
+    "dynlist-attrset groupOfURLs memberURL member+memberOf@groupOfNames",
+}
 
 
 def access(what: str, level: str) -> str:
@@ -182,14 +188,7 @@ def test_dynamic_groups(
     note: str,
 ) -> None:
     settings_of_groups = "".join(f"    {key}: {value}\n" for key, value in more.items())
-    with running_slapd(
-        tmp_path / "slapd",
-        ca,
-        ENTRIES + DYNAMIC,
-        more_globals="include /etc/ldap/schema/dyngroup.schema\nmoduleload dynlist",
-        more_database="overlay dynlist\n"
-        "dynlist-attrset groupOfURLs memberURL member+memberOf@groupOfNames",
-    ) as slapd:
+    with running_slapd(tmp_path / "slapd", ca, ENTRIES + DYNAMIC, **DYNLIST) as slapd:
         config = settings(tmp_path, ca_file, password_file, slapd.url, more=settings_of_groups)
         _, output = run(config, "--user", "alice")
     assert groups in output
@@ -197,3 +196,60 @@ def test_dynamic_groups(
     assert all(f"such as 'cn=dynamic,{GROUPS}'" in line for line in about)
     assert note in "".join(about)
     assert bool(note) is bool(about)
+
+
+@pytest.mark.parametrize(
+    ("first_access", "more", "notes"),
+    [
+        (
+            access(f"dn.exact=cn=g29,{GROUPS} attrs=objectClass", "none"),
+            {},
+            [
+                "may not read its objectClass",
+                "it has the object classes groupOfURLs",
+                "set groups_from: member_of to count them",
+            ],
+        ),
+        (
+            access(f"dn.subtree={GROUPS} attrs=member", "search"),
+            {},
+            [
+                "the bind account may search for member, but not read it",
+                "set groups_from: member_of to count them",
+            ],
+        ),
+        (
+            access(f"dn.subtree={GROUPS} attrs=member", "none"),
+            {},
+            ["no group below group_base has a value of member that is visible"],
+        ),
+        (
+            "",
+            {"groups_from": "member_of", "changes": "syncrepl"},
+            [f"memberOf lists 1 group with memberURL or without a visible member, such as '{AT}'"],
+        ),
+        (
+            "",
+            {"group_filter": "(cn=*)", "changes": "syncrepl"},
+            [f"memberOf lists 1 group with memberURL or without a visible member, such as '{AT}'"],
+        ),
+    ],
+    ids=["a hidden class", "members to search", "hidden members", "member_of", "any group"],
+)
+def test_a_user_of_many_groups(
+    tmp_path: Path,
+    ca: trustme.CA,
+    ca_file: Path,
+    password_file: Path,
+    first_access: str,
+    more: dict[str, str],
+    notes: list[str],
+) -> None:
+    """The user is in 30 groups and a dynamic one; each note is given, whatever else is hidden."""
+    settings_of_groups = "".join(f"    {key}: {value}\n" for key, value in more.items())
+    with running_slapd(
+        tmp_path / "slapd", ca, MANY + DYNAMIC, first_access=first_access, **DYNLIST
+    ) as slapd:
+        config = settings(tmp_path, ca_file, password_file, slapd.url, more=settings_of_groups)
+        _, output = run(config, "--user", "alice")
+    assert not [note for note in notes if note not in output], output

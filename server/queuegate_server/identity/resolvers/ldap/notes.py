@@ -4,7 +4,7 @@ the same name, and warnings of accounts that keep groups although they may be di
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ from queuegate_server.identity.resolvers.ldap.account_state import account_attri
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
-from queuegate_server.identity.resolvers.ldap.group_kind import decode_value
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
 from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, examples
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
@@ -33,7 +33,10 @@ class Notes:
     lookup: UserLookup
 
     def __post_init__(self) -> None:
-        self._session = SearchSession(self.connection, lambda: Allowance(_MAX_ENTRIES))
+        # The notes concern as many groups as a lookup may find.
+        self._max_groups = self.connection.options.max_groups
+        entries = max(_MAX_ENTRIES, self._max_groups)
+        self._session = SearchSession(self.connection, lambda: Allowance(entries))
         # Do not report the additional searches, because normal lookups do not include them.
         self.connection.observe = lambda _step: None
 
@@ -55,7 +58,7 @@ class Notes:
                 self._other_bases(user),
                 self._missing_attributes(),
                 self._same_names(outcome.groups),
-                self._rights(user, rights),
+                *self._rights(user, rights),
             ]
         else:
             sources = []
@@ -66,7 +69,8 @@ class Notes:
         for source in sources:
             with contextlib.suppress(LdapFault, TimeoutError), self._session:
                 async with asyncio.timeout(self._session.options.lookup_timeout):
-                    notes += [note async for note in source]
+                    async for note in source:
+                        notes.append(note)  # noqa: PERF401 - keeps those before a fault
         return notes
 
     async def _domain_part(self, user: str) -> AsyncIterator[str]:
@@ -119,7 +123,7 @@ class Notes:
                     context,
                     f"(&{kind.options.group_filter}(|{parts}))",
                     ("1.1",),
-                    limit=_MAX_ENTRIES,
+                    limit=self._max_groups,
                 )
                 for group in groups:
                     parsed = kind.parse(group.dn)
@@ -137,7 +141,7 @@ class Notes:
             async for warning in rights.about_account(await self._entry(user, wanted)):
                 yield warning
 
-    async def _entry(self, user: str, attributes: Iterable[str]) -> LdapEntry:
+    async def _entry(self, user: str, attributes: Iterable[str] = ()) -> LdapEntry:
         """Return the user's entry, with its names and the given attributes."""
         users = self.lookup.users
         entries = await self._session.search_below(
@@ -151,18 +155,35 @@ class Notes:
         [entry] = [each for each in entries if users.spelling(each, user)]
         return entry
 
-    async def _rights(self, user: str, rights: RightsNotes) -> AsyncIterator[str]:
+    def _rights(self, user: str, rights: RightsNotes) -> Iterator[AsyncIterator[str]]:
+        """Return one source for each note, because one whose searches fail gives none."""
         kinds = self.lookup.kinds
-        entry = await self._entry(user, [kind.options.member_of_attribute for kind in kinds])
-        sources: list[AsyncIterator[str]] = []
-        for kind in self.lookup.kinds:
-            if kind.options.groups_from != "member_of":
-                by_name = kind.options.groups_from == "member_uid"
-                sources.append(rights.about_groups(kind, user if by_name else entry.dn))
-        sources.append(rights.about_member_of(entry))
-        for source in sources:
-            async for note in source:
-                yield note
+        searched = [kind for kind in kinds if kind.options.groups_from != "member_of"]
+        for kind in searched:
+            yield self._of_member(user, kind, rights.about_groups)
+        for kind in kinds:
+            if kind.options.groups_from != "member_uid" and kind.options.group_base is not None:
+                yield self._member_of(user, kind, rights)
+        # Last, because these read members, which may be too many for the connection.
+        for kind in searched:
+            yield self._of_member(user, kind, rights.about_lists)
+
+    async def _of_member(
+        self,
+        user: str,
+        kind: GroupKind,
+        about: Callable[[GroupKind, str], AsyncIterator[str]],
+    ) -> AsyncIterator[str]:
+        by_name = kind.options.groups_from == "member_uid"
+        async for note in about(kind, user if by_name else (await self._entry(user)).dn):
+            yield note
+
+    async def _member_of(
+        self, user: str, kind: GroupKind, rights: RightsNotes
+    ) -> AsyncIterator[str]:
+        entry = await self._entry(user, [kind.options.member_of_attribute])
+        async for note in rights.about_member_of(kind, entry):
+            yield note
 
     async def _missing_attributes(self) -> AsyncIterator[str]:
         for attribute in member_of_attributes(self._session.options):

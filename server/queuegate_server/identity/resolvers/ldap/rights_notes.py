@@ -5,17 +5,20 @@ that do not match, and groups that list no members. Warnings of accounts whose s
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
+import ldap
+
 from queuegate_server.identity.resolvers.ldap.account_state import (
     ACTIVE_DIRECTORY_ATTRIBUTES,
     account_attributes,
 )
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.errors import NoSuchEntry, UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import assertions, escape
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName
 from queuegate_server.identity.resolvers.ldap.schema import known_attributes
-from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
+from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession, gather
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 
 _MAX_ENTRIES: Final = 20
@@ -79,24 +82,37 @@ class RightsNotes:
     async def about_groups(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
         """Yield why a search may have missed groups that list a member, a DN or a name."""
         lists = "".join(kind.member_filters([member]))
-        listing = await self._groups(kind, f"(|{lists})", (_OBJECT_CLASS,))
-        of_kind = f"(&{kind.options.group_filter}(|{lists}))"
-        matching = {entry.dn for entry in await self._groups(kind, of_kind, ("1.1",))}
-        missed = [entry for entry in listing if entry.dn not in matching]
+        matching = await self._groups(kind, f"(&{kind.options.group_filter}(|{lists}))")
+        missed = (await self._groups(kind, f"(|{lists})")).keys() - matching
         if missed:
-            yield _unmatched(missed[0], "lists the user", "group_filter", kind.options.group_filter)
-        if matching:
-            entry = await self._session.read(
-                "group search", min(matching), kind.options.member_attribute
-            )
-            if entry is not None and not _has_values(entry, kind.options.member_attribute):
-                yield (
-                    f"the bind account may search for {_members(kind)}, but not read it: lists of "
-                    f"members, such as those of who-can, and changes need it; {_READ}"
-                )
-        elif not missed:
+            # One note of each kind, because neither explains the other.
+            visible = await self._groups(kind, f"(&({_OBJECT_CLASS}=*)(|{lists}))")
+            for dns in (missed - visible.keys(), missed & visible.keys()):
+                if dns:
+                    dn = min(dns)
+                    entry = await self._group(kind, dn, (_OBJECT_CLASS,)) or LdapEntry(dn, {})
+                    setting = kind.options.group_filter
+                    yield _unmatched(entry, "lists the user", "group_filter", setting)
+        elif not matching:
             async for note in self._about_all_groups(kind):
                 yield note
+
+    async def about_lists(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
+        """Yield whether the bind account may search for members, but not read them."""
+        lists = "".join(kind.member_filters([member]))
+        matching = await self._groups(kind, f"(&{kind.options.group_filter}(|{lists}))")
+        if not matching:
+            return
+        try:
+            entry = await self._group(kind, min(matching), kind.options.member_attribute)
+        except UnusableData:
+            # The members are visible: there are more than one response may hold.
+            return
+        if entry is not None and not _has_values(entry, kind.options.member_attribute):
+            yield (
+                f"the bind account may search for {_members(kind)}, but not read it: lists of "
+                f"members, such as those of who-can, and changes need it; {_READ}"
+            )
 
     async def _about_all_groups(self, kind: GroupKind) -> AsyncIterator[str]:
         """Yield why no group below the base may be found by its members."""
@@ -115,51 +131,70 @@ class RightsNotes:
                 f"attributes in it, such as {_OBJECT_CLASS}"
             )
 
-    async def about_member_of(self, user: LdapEntry) -> AsyncIterator[str]:
+    async def about_member_of(self, kind: GroupKind, user: LdapEntry) -> AsyncIterator[str]:
         """Yield which groups in the user's memberOf are dynamic, and are missed for this reason."""
-        for kind in self._lookup.kinds:
-            options = kind.options
-            if options.groups_from == "member_uid" or options.group_base is None:
-                continue
-            attribute, members = options.member_of_attribute, options.member_attribute
-            lists = "".join(kind.member_filters([user.dn]))
-            of_kind = f"(&{options.group_filter}(|{lists}))"
-            found = {entry.dn for entry in await self._groups(kind, of_kind, ("1.1",))}
-            missed: list[str] = []
-            unreported: list[str] = []
-            for dn in filter(None, map(decode_value, user.values(attribute)[:_MAX_ENTRIES])):
-                group = kind.parse(dn)
-                if group is None or not group.is_below_base:
-                    continue
-                entry = await self._session.read("group search", dn, (*members, _MEMBER_URL))
-                if entry is None or (_has_values(entry, members) and not entry.values(_MEMBER_URL)):
-                    continue
-                if options.groups_from == "member_of" or dn in found:
-                    unreported.append(dn)
-                else:
-                    missed.append(dn)
-            if missed:
+        options = kind.options
+        attribute = options.member_of_attribute
+        listed = await self._session.all_values(user, attribute)
+        parsed = ((dn, kind.parse(dn)) for dn in filter(None, map(decode_value, listed)))
+        groups = {dn: group.key for dn, group in parsed if group and group.is_below_base}
+        lists = "".join(kind.member_filters([user.dn]))
+        of_kind = await self._groups(kind, f"(&{options.group_filter}(|{lists}))")
+        found = {group.key for group in map(kind.parse, of_kind) if group}
+        if options.groups_from != "member_of":
+            missed = [dn for dn, key in groups.items() if key not in found]
+            if dynamic := await self._dynamic(kind, missed):
                 yield (
-                    f"{attribute} lists {_dynamic(kind, missed)}: if these are dynamic groups, set "
-                    "groups_from: member_of to count them"
+                    f"{attribute} lists {_description(kind, dynamic)}: if these are dynamic "
+                    "groups, set groups_from: member_of to count them"
                 )
-            if unreported and self._options.changes != "none":
-                yield (
-                    f"{attribute} lists {_dynamic(kind, unreported)}: if these are dynamic groups, "
-                    "changes does not report who joins or leaves them, which counts when cached "
-                    "groups expire"
-                )
+            groups = {dn: key for dn, key in groups.items() if key in found}
+        if self._options.changes != "none" and (dynamic := await self._dynamic(kind, [*groups])):
+            yield (
+                f"{attribute} lists {_description(kind, dynamic)}: if these are dynamic groups, "
+                "changes does not report who joins or leaves them, which counts when cached "
+                "groups expire"
+            )
 
-    async def _groups(
-        self, kind: GroupKind, filter_text: str, attributes: Sequence[str]
-    ) -> list[LdapEntry]:
-        return await self._session.search(
-            "group search",
-            kind.options.group_base or "",
-            filter_text,
-            attributes,
-            limit=_MAX_ENTRIES,
-        )
+    async def _dynamic(self, kind: GroupKind, dns: Sequence[str]) -> list[str]:
+        """Return the groups whose members the server may compute."""
+        checks = [self._is_dynamic(kind, dn) for dn in dns]
+        flags = await gather(checks, self._options.max_in_flight) if checks else []
+        return [dn for dn, is_dynamic in zip(dns, flags, strict=True) if is_dynamic]
+
+    async def _is_dynamic(self, kind: GroupKind, dn: str) -> bool:
+        # The members are not read, because a group may have many.
+        present = "".join(f"({each}=*)" for each in kind.options.member_attribute)
+        entry = await self._group(kind, dn, (_MEMBER_URL,), f"(|{present})")
+        if entry is None:
+            return await self._group(kind, dn, (_MEMBER_URL,)) is not None
+        return bool(entry.values(_MEMBER_URL))
+
+    async def _groups(self, kind: GroupKind, filter_text: str) -> dict[str, None]:
+        """Return the DNs of the groups that match a filter: as many as a user may have."""
+        base = kind.options.group_base or ""
+        limit = self._options.max_groups
+        found = await self._session.search("group search", base, filter_text, ("1.1",), limit=limit)
+        return dict.fromkeys(entry.dn for entry in found)
+
+    async def _group(
+        self, kind: GroupKind, dn: str, attributes: Sequence[str], filter_text: str = ""
+    ) -> LdapEntry | None:
+        """Return the group's entry; None if it is not visible or does not match the filter."""
+        # The bind account may not see the object classes, which are the usual filter.
+        visible = f"(|({_OBJECT_CLASS}=*)({kind.options.group_name_attribute}=*))"
+        try:
+            found = await self._session.search(
+                "group search",
+                dn,
+                filter_text or visible,
+                attributes,
+                limit=1,
+                scope=ldap.SCOPE_BASE,
+            )
+        except NoSuchEntry:
+            return None
+        return found[0] if found else None
 
     async def _exists_group(self, kind: GroupKind, filter_text: str) -> bool:
         base = SearchBase(kind.options.group_base or "")
@@ -188,7 +223,7 @@ def _unmatched(entry: LdapEntry, what: str, setting: str, filter_text: str) -> s
     return f"{text}: it has the object classes {', '.join(classes)[:_MAX_CHARS]}"
 
 
-def _dynamic(kind: GroupKind, dns: Sequence[str]) -> str:
+def _description(kind: GroupKind, dns: Sequence[str]) -> str:
     """Describe groups that the server may compute."""
     groups = "1 group" if len(dns) == 1 else f"{len(dns)} groups"
     return (
