@@ -59,25 +59,34 @@ class RightsNotes:
         """Yield which attributes that tell whether the account is disabled are not visible."""
         wanted = account_attributes(self._options)
         known = await known_attributes(self._session.connection)
-        expected = [each for each in wanted if not known or each.lower() in known]
+        if await self._session.is_active_directory():
+            # Every user has these.
+            expected: Sequence[str] = ACTIVE_DIRECTORY_ATTRIBUTES
+        else:
+            expected = [each for each in wanted if not known or each.lower() in known]
         if not expected:
             yield (
                 f"the directory's schema has no attribute {' or '.join(wanted)}, so "
                 "disabled_users: refuse has no effect"
             )
             return
-        if await self._session.is_active_directory():
-            # Every user has these.
-            hidden = [each for each in ACTIVE_DIRECTORY_ATTRIBUTES if not user.values(each)]
-        else:
-            present = "".join(f"({each}=*)" for each in expected)
-            hidden = [] if await self._exists_user(f"(|{present})") else expected
-        if hidden:
-            whose = "of the user" if hidden[0] in ACTIVE_DIRECTORY_ATTRIBUTES else "of any user"
+        unseen = [each for each in expected if not user.values(each)]
+        if expected is not ACTIVE_DIRECTORY_ATTRIBUTES:
+            unseen = [each for each in unseen if not await self._lacks(user, each)]
+        if unseen:
             yield (
-                f"no value of {' or '.join(hidden)} {whose} is visible: if the bind account may "
-                "not read them, disabled accounts keep their groups"
+                f"no value of {' or '.join(unseen)} of the user is visible: if the bind account "
+                "may not read them, disabled accounts keep their groups"
             )
+
+    async def _lacks(self, user: LdapEntry, attribute: str) -> bool:
+        """Return whether the bind account sees that the entry has no value of an attribute.
+
+        If it may not search for the attribute, its presence is undefined, and so is its absence
+        (RFC 4511, 4.5.1.7).
+        """
+        base = SearchBase(user.dn, "base")
+        return await self._exists("user search", base, f"(!({attribute}=*))")
 
     async def about_groups(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
         """Yield why a search may have missed groups that list a member, a DN or a name."""
@@ -199,9 +208,6 @@ class RightsNotes:
     async def _exists_group(self, kind: GroupKind, filter_text: str) -> bool:
         base = SearchBase(kind.options.group_base or "")
         return await self._exists("group search", base, filter_text)
-
-    async def _exists_user(self, filter_text: str) -> bool:
-        return await self._exists("user search", self._lookup.users.base, filter_text)
 
     async def _exists(self, step: StepName, base: SearchBase, filter_text: str) -> bool:
         try:
