@@ -27,6 +27,7 @@ from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
 from queuegate_server.identity.registry import CHAIN
 from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
+from queuegate_server.settings.places import fields_by_key
 from queuegate_server.settings.source_map import (
     OPTION,
     SET,
@@ -35,7 +36,6 @@ from queuegate_server.settings.source_map import (
     Override,
     SourceMap,
     error_in,
-    fields_by_key,
     locate,
 )
 

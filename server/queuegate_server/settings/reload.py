@@ -14,7 +14,8 @@ from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
 from queuegate_server.settings.admission import Admission, Scheduler, Schedulers
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.source_map import error_in, fields_by_key
+from queuegate_server.settings.places import fields_by_key
+from queuegate_server.settings.source_map import error_in
 
 _LOG = logging.getLogger("queuegate_server.settings.reload")
 T = TypeVar("T")

@@ -28,7 +28,8 @@ from queuegate_server.identity.registry import (
     ConfiguredResolver,
     options_type,
 )
-from queuegate_server.settings.model import RESOLVER_TYPE, PartitionSettings, Settings
+from queuegate_server.settings.model import RESOLVER_TYPE, Settings
+from queuegate_server.settings.places import NAME, fields_by_key, where_it_belongs
 
 KeyPath = tuple[str, ...]
 Location = tuple[str | int, ...]
@@ -191,8 +192,9 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
     else:
         message = error["msg"].replace("Input should ", "must ", 1).removeprefix("Value error, ")
     remedy = _known_keys(location, tree) if unknown else ""
-    if template == _SECTION and (keys := sorted(_fields_at(location, tree))):
-        remedy = f"known keys are {', '.join(keys)}"
+    if template == _SECTION:
+        keys = ", ".join(sorted(_fields_at(location, tree)))
+        remedy = _missing_name(location) or (keys and f"known keys are {keys}")
     value = error["input"]
     if unknown or is_missing or (template is None and not isinstance(value, str)):
         value = None
@@ -245,21 +247,38 @@ def _written(location: Location) -> str:
     return text.removeprefix(".")
 
 
-def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return a section's fields by the keys that users write."""
-    return {field.alias or name: field for name, field in model.model_fields.items()}
-
-
 def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
-    """Suggest a key similar to an unknown key, or list the known keys."""
+    """Suggest a key similar to an unknown key, or say where the key belongs, or list known keys."""
     known = sorted(_fields_at(location[:-1], tree))
     if location[:-2] == ("resolvers",):
         known = sorted((*known, RESOLVER_TYPE))
-    if similar := similar_name(str(location[-1]), known):
-        return f"did you mean {similar}?"
-    if location[-1] in PartitionSettings.model_fields:
-        return f"write it under partitions.NAME; known keys here are {', '.join(known)}"
+    *section, key = _keys(location)
+    place = where_it_belongs(key, section, _resolver_type(section, tree))
+    if similar := similar_name(key, known):
+        return f"did you mean {similar}?" + (f" or write it {place}" if place else "")
+    if place:
+        return f"write it {place}; known keys here are {', '.join(known)}"
     return f"known keys are {', '.join(known)}"
+
+
+def _missing_name(location: Location) -> str:
+    """Say where a key belongs that stands in the place of a name, such as partitions.resolver."""
+    *section, key = _keys(location)
+    place = where_it_belongs(key, section, within=(*section, NAME))
+    return f"write it {place}" if place else ""
+
+
+def _keys(location: Location) -> list[str]:
+    return [part for part in location if isinstance(part, str)]
+
+
+def _resolver_type(section: Sequence[str], tree: Any) -> str:
+    """Return the type of the resolver in which a section is; empty for other sections."""
+    if section[:1] != ["resolvers"]:
+        return ""
+    for key in section[:2]:
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return str(tree.get(RESOLVER_TYPE)) if isinstance(tree, Mapping) else ""
 
 
 def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:

@@ -14,7 +14,7 @@ from queuegate.policy.acl import AclNames
 from queuegate_server.settings.admission import FLAT, Admission, Mode
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.source_map import fields_by_key
+from queuegate_server.settings.places import fields_by_key
 from tests.support.settings_faults import faults
 
 QUEUES = "admission:\n  queues:\n    schedulers: {kueue: {}}\n"
