@@ -99,7 +99,9 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
             site=read_or_fail(yarn_site) if yarn_site else None,
             daemon_user=daemon_user,
         )
-        options = FormatOptions(AclNames(acl_names), frozenset(resolver_types), yarn)
+        options = FormatOptions(
+            AclNames(acl_names), frozenset(resolver_types), yarn, has_acl_names_option=True
+        )
         command(options=options, **arguments)
 
     return with_options

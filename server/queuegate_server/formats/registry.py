@@ -69,6 +69,9 @@ class FormatOptions:
     default_acl_names: AclNames = AclNames.YUNIKORN
     """The names allowed in the ACLs of partitions that `acl_names` does not list."""
 
+    has_acl_names_option: bool = False
+    """Whether the user may pass --acl-names, for remedies."""
+
     def acl_names_of(self, partition: str) -> AclNames:
         """Return the names allowed in a partition's ACLs."""
         if isinstance(self.acl_names, AclNames):
@@ -180,7 +183,11 @@ def load_opened(format_name: str, text: Policy, options: FormatOptions) -> LoadR
     partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
-            text.data, text.file, options.acl_names_of, options.resolver_types
+            text.data,
+            text.file,
+            options.acl_names_of,
+            options.resolver_types,
+            has_option=options.has_acl_names_option,
         )
     else:
         loaded, diagnostics = load_scheduler(format_name, text.data, text.file, options.yarn)

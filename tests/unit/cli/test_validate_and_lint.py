@@ -151,6 +151,25 @@ def run(command: click.Command, *arguments: str, stdin: str = "") -> Result:
     return CliRunner().invoke(command, arguments, input=stdin)
 
 
+@pytest.mark.parametrize("command", [validate, lint])
+def test_an_option_is_a_remedy_only_where_it_can_be_passed(
+    command: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("queues.yaml").write_text(WARNING)
+    Path("misplaced.yaml").write_text(WARNING.replace("queues:", "acl_names: any, queues:", 1))
+    Path("queuegate.yaml").write_text("policy: {path: queues.yaml}\n")
+    for name, setting in (("queues", "acl_names: extended in"), ("misplaced", "acl_names in")):
+        file = f"{name}.yaml"
+        with_option = run(command, file).stdout
+        assert setting in with_option
+        assert "pass --acl-names" in with_option
+        with_settings = run(command, "--config", "queuegate.yaml", file).stdout
+        assert setting in with_settings
+        assert "--acl-names" not in with_settings
+    assert "--acl-names" not in run(command, "--config", "queuegate.yaml").stdout
+
+
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(
     ("name", "output", "summary", "of_validate", "of_lint"),

@@ -68,7 +68,7 @@ def test_in_extended_mode_the_remedy_is_not_extended_mode() -> None:
     ).diagnostics
     assert {diagnostic.remedy for diagnostic in diagnostics} == {
         f"correct the name, or to accept it, set partitions.{name}.acl_names: any in the server's"
-        " settings (queuegate.yaml), or pass --acl-names any"
+        " settings (queuegate.yaml)"
         for name in ("default", "GPU")
     }
 

@@ -33,13 +33,17 @@ _MAX_LISTS: Final = 2
 class AclReader:
     """Parses a partition's ACLs. Identical strings are parsed into the same `Acl` object."""
 
-    def __init__(self, names: AclNames, diagnostics: Diagnostics, partition: str) -> None:
+    def __init__(
+        self, names: AclNames, diagnostics: Diagnostics, partition: str, *, has_option: bool = False
+    ) -> None:
         """Create a reader. `names` selects the names allowed in ACLs; other names are reported.
 
-        `partition` is the partition's name, for remedies.
+        `partition` is the partition's name, and `has_option` whether the user may pass --acl-names,
+        for remedies.
         """
         self.names = names
         self.partition = partition
+        self._has_option = has_option
         self._diagnostics = diagnostics
         self._parsed: dict[str, Acl | str] = {"": EMPTY}
         self._texts: dict[str, str] = {}
@@ -87,9 +91,35 @@ class AclReader:
         for kind, names in (("user", acl.dropped_users), ("group", acl.dropped_groups)):
             remaining = self._diagnostics.remaining_warnings
             for name in names[:remaining]:
-                message, remedy = dropped_entry(kind, name, self.partition)
+                message, remedy = self.dropped_entry(kind, name)
                 self._diagnostics.warning(scalar, message, remedy, queue)
             self._diagnostics.suppress_warnings(max(0, len(names) - remaining))
+
+    def dropped_entry(self, kind: str, name: str) -> tuple[str, str]:
+        """Return the message and remedy for an entry with an invalid name."""
+        message = f"{quoted(name)} is not a valid {kind} name in an ACL, so it grants nothing"
+        accepting = names_for(kind, name)
+        suspicion = suspicious_name(kind, name, YUNIKORN)
+        if name == WILDCARD:
+            remedy = 'to allow everyone, write "*" alone'
+        elif OTHER_WHITE_SPACE.search(name):
+            remedy = "write the ACL on one line, with commas and no white space between names"
+        elif accepting is AclNames.EXTENDED and suspicion is None:
+            remedy = f"to accept it, {self._setting(accepting)}"
+        elif accepting:
+            correct = suspicion.remedy if suspicion else "correct the name"
+            remedy = f"{correct}, or to accept it, {self._setting(accepting)}"
+        elif suspicion:
+            remedy = suspicion.remedy
+        else:
+            remedy = "correct the name or remove it"
+        return message, remedy
+
+    def _setting(self, value: str) -> str:
+        """Return how to set which names the partition's ACLs may list."""
+        setting = f"set partitions.{self.partition}.acl_names: {value}"
+        option = f", or pass --acl-names {value}" if self._has_option else ""
+        return f"{setting} in the server's settings (queuegate.yaml){option}"
 
 
 def _too_many_lists(text: str) -> str:
@@ -102,32 +132,3 @@ def _too_many_lists(text: str) -> str:
     return (
         f"the ACL {quoted(text)} has {count} lists instead of one list of users and one of groups"
     )
-
-
-def acl_names_setting(partition: str, value: str) -> str:
-    """Return how to set which names the ACLs of a partition may list."""
-    return (
-        f"set partitions.{partition}.acl_names: {value} in the server's settings (queuegate.yaml),"
-        f" or pass --acl-names {value}"
-    )
-
-
-def dropped_entry(kind: str, name: str, partition: str) -> tuple[str, str]:
-    """Return the message and remedy for an entry with an invalid name in a partition's ACL."""
-    message = f"{quoted(name)} is not a valid {kind} name in an ACL, so it grants nothing"
-    accepting = names_for(kind, name)
-    suspicion = suspicious_name(kind, name, YUNIKORN)
-    if name == WILDCARD:
-        remedy = 'to allow everyone, write "*" alone'
-    elif OTHER_WHITE_SPACE.search(name):
-        remedy = "write the ACL on one line, with commas and no white space between names"
-    elif accepting is AclNames.EXTENDED and suspicion is None:
-        remedy = f"to accept it, {acl_names_setting(partition, accepting)}"
-    elif accepting:
-        correct = suspicion.remedy if suspicion else "correct the name"
-        remedy = f"{correct}, or to accept it, {acl_names_setting(partition, accepting)}"
-    elif suspicion:
-        remedy = suspicion.remedy
-    else:
-        remedy = "correct the name or remove it"
-    return message, remedy

@@ -1,6 +1,7 @@
 """Decodes the document of a queues.yaml, and says where a misplaced key belongs."""
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final
 
 from queuegate.policy.names import ROOT
@@ -67,12 +68,12 @@ it stands."""
 _IN_MANY_PLACES: Final = frozenset({"name", "type"})
 
 
-def _elsewhere(key: str, what: str, partition: str) -> str:
+def _elsewhere(key: str, what: str, partition: str, *, has_option: bool) -> str:
     """Return where a key that is unknown in a place belongs; "" if it belongs nowhere."""
     if key in PARTITION_SETTINGS:
         setting = f"partitions.{partition}.{key}"
         remedy = f"it is a setting of the server: write {setting} in queuegate.yaml"
-        return f"{remedy}, or pass --acl-names" if key == "acl_names" else remedy
+        return f"{remedy}, or pass --acl-names" if key == "acl_names" and has_option else remedy
     if what in {"a partition", "the document"} and key in _ACLS:
         return f"move it to a queue; that of the queue {ROOT} applies to the whole partition"
     if what == "a child template" and key in _ACLS:
@@ -91,8 +92,13 @@ def _key_of_settings(root: Node) -> ScalarNode | None:
     return next((key for key, _ in root.entries.values() if key.text in _NOT_OF_POLICIES), None)
 
 
-def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
-    """Decode a document's partitions, omitting invalid values."""
+def decode(
+    root: Node | None, diagnostics: Diagnostics, *, has_option: bool = False
+) -> list[PartitionConfig]:
+    """Decode a document's partitions, omitting invalid values.
+
+    `has_option` is whether the user may pass --acl-names, for remedies.
+    """
     if root is None:
         return []
     if (key := _key_of_settings(root)) is not None:
@@ -105,4 +111,5 @@ def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]
         diagnostics.error(key, message, remedy)
         return []
     read = value_of("the document", _DOCUMENT)
-    return read(Fields(diagnostics, _elsewhere), "the document", root) or []
+    elsewhere = partial(_elsewhere, has_option=has_option)
+    return read(Fields(diagnostics, elsewhere), "the document", root) or []

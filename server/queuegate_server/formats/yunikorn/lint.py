@@ -27,7 +27,7 @@ from queuegate_server.formats.suspicious_names import (
 )
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
-from queuegate_server.formats.yunikorn.acls import AclReader, dropped_entry
+from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.document import decode
 from queuegate_server.formats.yunikorn.lost_blanks import has_lost_blank
 from queuegate_server.formats.yunikorn.model import (
@@ -170,7 +170,7 @@ def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
     """Report a `*` that is invalid because the list contains other names."""
     for kind, names in (("user", listed.acl.dropped_users), ("group", listed.acl.dropped_groups)):
         if WILDCARD in names:
-            yield dropped_entry(kind, WILDCARD, listed.reader.partition)
+            yield listed.reader.dropped_entry(kind, WILDCARD)
 
 
 def _wildcard_with_names(listed: _ListedAcl) -> _Advice:

@@ -43,12 +43,18 @@ _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
 
 def load_queues(
-    data: bytes, file: str, acl_names: Callable[[str], AclNames], resolver_types: frozenset[str]
+    data: bytes,
+    file: str,
+    acl_names: Callable[[str], AclNames],
+    resolver_types: frozenset[str],
+    *,
+    has_option: bool = False,
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
     """Return the partitions by name (none if there are errors), and all diagnostics.
 
     `acl_names` returns the kind of names allowed in the given partition's ACLs. `resolver_types`
-    are allowed in addition to YuniKorn's types.
+    are allowed in addition to YuniKorn's types. `has_option` is whether the user may pass
+    --acl-names, for remedies.
     """
     document = read_yaml(data, file)
     partitions: list[PartitionConfig] = []
@@ -58,7 +64,7 @@ def load_queues(
         message = "a second YAML document starts here; only the first one is read"
         diagnostics.warning(document.second, message, "put everything into one document")
     with diagnostics:
-        partitions = decode(document.root, diagnostics)
+        partitions = decode(document.root, diagnostics, has_option=has_option)
         if not partitions and not document.diagnostics and not diagnostics.error_count:
             message = "the document defines no partition"
             remedy = "add a partition under partitions"
@@ -70,7 +76,7 @@ def load_queues(
             name = normalized_name(partition)
             _check_partition(partition, RESOLVER_TYPES | resolver_types, diagnostics)
             names = acl_names(name)
-            check = AclReader(names, diagnostics, name).check
+            check = AclReader(names, diagnostics, name, has_option=has_option).check
             queues = [
                 QueueAcls(
                     each.path, check(each.submit_acl, each.path), check(each.admin_acl, each.path)
