@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from queuegate_server.files.watcher import BadFile, Files, WatchedValue
+from queuegate_server.files.watcher import MAX_BYTES, BadFile, OneFile, WatchedValue
 from queuegate_server.settings.callers import TOKEN_NAME
 
 MAX_TOKENS: Final = 1_000
@@ -37,12 +37,13 @@ class _Accepted(NamedTuple):
     """The time on the clock at which it ceases to be accepted; infinite while it has a line."""
 
 
-class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
+class TokenFile(WatchedValue[bytes, Hashes]):
     """Token owners and hashes, reloaded when the file changes.
 
     While the file has a fault, the tokens of its last faultless version that still have a line are
     accepted, and no others. The file is not replaced atomically by every editor and script, so
-    tokens without a line are accepted for `GRACE_SECONDS` more.
+    tokens without a line are accepted for `GRACE_SECONDS` more. A file that cannot be read changes
+    nothing: nobody knows which tokens it would remove.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +56,7 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
         self._loads = 0
         # Replaced as a whole, because files are parsed in a thread.
         self._accepted: tuple[_Accepted, ...] = ()
-        super().__init__(Files(path), self._load, _READ_SECONDS)
+        super().__init__(OneFile(path, MAX_BYTES), self._load, _READ_SECONDS)
 
     @property
     def names(self) -> frozenset[str]:
@@ -88,8 +89,8 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
         self._accepted = tuple(each for each in self._accepted if each.until == math.inf)
         self._loads += 1
 
-    def _load(self, contents: tuple[bytes, ...]) -> Hashes:
-        hashes, faults = _parse(contents[0], self._path)
+    def _load(self, content: bytes) -> Hashes:
+        hashes, faults = _parse(content, self._path)
         now = self._clock()
         listed = {*hashes}
         digests = {digest for _, digest in hashes}
@@ -113,6 +114,8 @@ def _parse(content: bytes, path: Path) -> tuple[Hashes, list[str]]:
     """Return the tokens in the lines that have no fault, and the faults."""
     hashes: dict[bytes, str] = {}
     faults = []
+    if len(content) > MAX_BYTES:
+        faults.append(f"{path}: is larger than {MAX_BYTES} bytes")
     for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), start=1):
         entry = line.strip()
         if not entry or entry.startswith("#"):

@@ -14,7 +14,7 @@ import queuegate
 from queuegate._channel import TOKEN_CHECK_SECONDS, BearerToken
 from queuegate.cli import main
 from queuegate_server.cli.main import command_group
-from queuegate_server.files.watcher import BadFile
+from queuegate_server.files.watcher import MAX_BYTES, BadFile
 from queuegate_server.rpc.tokens import GRACE_SECONDS, MAX_TOKENS, TokenFile
 from tests.integration.security.authorities import (
     Authority,
@@ -209,6 +209,7 @@ def test_names_that_no_token_can_have(name: str) -> None:
         ("\n#\n:" + "0" * 64, "t:3: not of the form"),
         (line("a", CI) + line("b", CI), "t:2: an earlier line has this token"),
         ("".join(line("a", str(each)) for each in range(MAX_TOKENS + 1)), "there are more than"),
+        (line("a", CI) + "#" * MAX_BYTES, "t: is larger than 1048576 bytes"),
     ],
 )
 def test_faults_of_the_file(tmp_path: Path, text: str, fault: str) -> None:
@@ -249,12 +250,16 @@ async def test_a_file_that_is_rewritten_in_place(tmp_path: Path) -> None:
     assert await owners(line("ci", CI)) == ["ci", None, None]
 
 
-async def test_a_removed_token_is_refused_even_if_the_file_has_a_fault(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ["fault\n", line("third", OTHER), "\0", "#" * MAX_BYTES])
+async def test_a_removed_token_is_refused_even_if_the_file_has_a_fault(
+    tmp_path: Path, fault: str
+) -> None:
     file, now = tmp_path / "tokens", 0.0
     file.write_text(line("ci", CI) + line("other", OTHER))
     tokens = TokenFile(file, lambda: now)
-    file.write_text(line("other", OTHER) + line("new", ROLELESS) + "fault\n")
+    file.write_text(line("other", OTHER) + line("new", ROLELESS) + fault)
     await tokens.reload()
+    assert tokens.has_fault
     assert tokens.name_of(CI) == "ci"
     before = tokens.version
     now += GRACE_SECONDS
