@@ -8,6 +8,8 @@ from queuegate_server.admission.yaml_writer import COMMENT
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 TIMEOUT_SECONDS: Final = 5
+QUEUES_SUFFIX: Final = "-queues"
+"""What follows the name of all configurations in that of the configuration for queues."""
 _DOMAIN: Final = "queuegate.yunikorn.apache.org"
 _USER_LABEL: Final = "yunikorn.apache.org/username"
 _APPS: Final = ["deployments", "replicasets", "daemonsets", "statefulsets"]
@@ -97,7 +99,7 @@ def annotation_configurations(
     }
     return [
         {
-            COMMENT: _ABOUT,
+            COMMENT: f"{_ABOUT}\n{emergency_command(name)}",
             **_configuration("MutatingWebhookConfiguration", name, [mutate]),
         },
         _configuration(
@@ -106,9 +108,21 @@ def annotation_configurations(
     ]
 
 
+def emergency_command(name: str) -> str:
+    """Return a comment with the command that deletes all configurations of a name."""
+    return (
+        "To delete everything that queuegate registers, in an emergency:\n"
+        "  kubectl delete --ignore-not-found "
+        "mutatingwebhookconfiguration,validatingwebhookconfiguration "
+        f"{name} {name}{QUEUES_SUFFIX}"
+    )
+
+
 _ABOUT: Final = """\
-Failure policy Fail: an object that cannot be checked is not created. With Ignore, anyone could name
-any user during an outage. So that the cluster can start without the webhook:
+Failure policy Fail, whatever the modes of admission.queues are: an object that cannot be checked is
+not created. With Ignore, anyone could name any user during an outage. With admission.queues, these
+configurations exist only if the settings have admission.user_info or admission.yunikorn.enabled.
+So that the cluster can start without the webhook:
   - the API server does not call it for kube-system and its own namespace;
   - updates of pods' status and bindings, which kubelets and schedulers make, are only reviewed if
     they change the annotation or the user label.

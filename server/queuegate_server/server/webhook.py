@@ -209,7 +209,7 @@ class PolicyBackend:
     def requester_groups(self, registry: CollectorRegistry) -> RequesterGroups | None:
         """Return the requesters' groups for the annotation; see `Backend`."""
         settings = self._config.settings.admission.user_info
-        if settings.groups is GroupSource.KUBERNETES:
+        if settings is None or settings.groups is GroupSource.KUBERNETES:
             return None
         return RequesterGroups(
             self._core.engine,

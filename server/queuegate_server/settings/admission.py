@@ -453,7 +453,10 @@ class Admission(Section):
     """Answers to `kubectl auth can-i` about queues, for clients with a certificate that
     `tls.client_ca_file` accepts. If unset, a webhook with admission.queues answers with its
     partition and source of groups, and others do not answer."""
-    user_info: UserInfoAnnotation = UserInfoAnnotation()
+    user_info: UserInfoAnnotation | None = None
+    """How the annotation yunikorn.apache.org/user.info is written. In a webhook that checks queues,
+    the API server is told to ask about the annotation only if this section is written, even as
+    `{}`, or if `yunikorn.enabled` is true."""
     yunikorn: YuniKornDuties = YuniKornDuties()
 
     @model_validator(mode="after")
@@ -466,7 +469,7 @@ class Admission(Section):
     def needs_policy(self) -> bool:
         """Whether the webhook makes decisions with the policy or looks up groups."""
         return self.authorization is not None or (
-            self.user_info.groups is not GroupSource.KUBERNETES
+            self.user_info is not None and self.user_info.groups is not GroupSource.KUBERNETES
         )
 
     @property

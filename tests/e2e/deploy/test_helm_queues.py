@@ -116,6 +116,15 @@ def settings_of(queues: dict[str, Any]) -> dict[str, Any]:
     return {"policy": POLICY_SETTINGS, "admission": {"queues": queues}}
 
 
+ANNOTATION: dict[str, dict[str, Any]] = {
+    "section": {"user_info": {"groups": "kubernetes"}},
+    "empty section": {"user_info": {}},
+    "section without a value": {"user_info": None},
+    "duties": {"yunikorn": {"enabled": True}},
+    "no duties": {"yunikorn": {"enabled": False}},
+}
+
+
 def values(settings: dict[str, Any]) -> dict[str, Any]:
     return {"server": {"enabled": False}, "webhook": {**CERT_MANAGER, "settings": settings}}
 
@@ -154,6 +163,17 @@ def test_the_chart_and_the_command_make_the_same(chart: Helm, tmp_path: Path, na
     for version in VERSIONS:
         check_schemas(manifests, version)
     assert registered(manifests) == registered(printed(settings, tmp_path))
+
+
+@pytest.mark.parametrize("name", ANNOTATION)
+def test_the_chart_and_the_command_agree_about_the_annotation(
+    chart: Helm, tmp_path: Path, name: str
+) -> None:
+    settings = settings_of(QUEUES["YuniKorn"])
+    settings["admission"] |= ANNOTATION[name]
+    made = registered(chart.template(values(settings)))
+    assert made == registered(printed(settings, tmp_path))
+    assert len(made) == (1 if name == "no duties" else 3)
 
 
 @pytest.mark.parametrize("files", [["base"], ["base", "queues"]], ids=len)

@@ -26,7 +26,8 @@ KUEUE = "kueue.x-k8s.io/queue-name"
 OWN_KEY = "example.com/queue"
 DRY = "?dryRun=All"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+CONFIGURATIONS = f"{REGISTRATION}/validatingwebhookconfigurations"
 _FLAT_QUEUES = """\
           - name: SCHEDULER
             queues:
@@ -136,34 +137,29 @@ def serving(config: Path, ca: trustme.CA, *arguments: str) -> Iterator[QueueWebh
         yield QueueWebhook(server, match[2], match[1], ca, config)
 
 
-def manifests(config: Path) -> list[dict[str, Any]]:
-    """Return the webhook configurations that the command prints for /queues."""
+def printed(config: Path) -> str:
+    """Return the webhook configurations that the command prints."""
     command = [sys.executable, "-m", "queuegate_server", "admission", "manifest"]
     done = subprocess.run(
         [*command, "--config", str(config)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    documents = [each for each in yaml.safe_load_all(done.stdout) if each]
-    return [
-        each
-        for each in documents
-        if {webhook["clientConfig"]["service"]["path"] for webhook in each["webhooks"]}
-        == {"/queues"}
-    ]
+    return done.stdout
 
 
 def register(cluster: ApiServer, config: Path, ca: trustme.CA, address: str) -> list[str]:
-    """Register what the command prints; only the address is another one. Returns the names."""
+    """Register what the command prints; only the address is another one. Returns the paths."""
     bundle = base64.b64encode(ca.cert_pem.bytes()).decode()
-    names = []
-    for document in manifests(config):
+    paths = []
+    for document in yaml.safe_load_all(printed(config)):
         for each in document["webhooks"]:
             path = each["clientConfig"]["service"]["path"]
             each["clientConfig"] = {"url": f"https://{address}{path}", "caBundle": bundle}
-        names.append(document["metadata"]["name"])
-        created(cluster.ask("admin", "POST", CONFIGURATIONS, document))
-    assert names
-    return names
+        plural = f"{REGISTRATION}/{document['kind'].lower()}s"
+        created(cluster.ask("admin", "POST", plural, document))
+        paths.append(f"{plural}/{document['metadata']['name']}")
+    assert paths
+    return paths
 
 
 def is_asked(cluster: ApiServer) -> bool:
@@ -199,13 +195,13 @@ def enforced_by(
         address: Its address.
         is_asked: Returns whether the API server asks the webhook.
     """
-    names = register(cluster, config, ca, address)
+    paths = register(cluster, config, ca, address)
     try:
         eventually(lambda: is_asked(cluster), True)
         yield
     finally:
-        for name in names:
-            cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/{name}")
+        for path in paths:
+            cluster.ask("admin", "DELETE", path)
         # A webhook that has been removed is asked for a moment.
         eventually(lambda: is_asked(cluster), False)
 

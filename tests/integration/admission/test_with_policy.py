@@ -176,7 +176,8 @@ RESTART_AND_APPLY = f"restart the webhook, and {MANIFEST}: changed settings are 
             *(RESTART_AND_APPLY, "queues.schedulers.places"),
         ),
         ({"queues": {"groups": "both"}}, RESTART, "queues.groups"),
-        ({"user_info": {"groups": "directory"}}, RESTART, "user_info.groups"),
+        ({"user_info": {}}, RESTART_AND_APPLY, "user_info"),
+        ({"yunikorn": {"enabled": True}}, RESTART_AND_APPLY, "yunikorn.enabled"),
     ],
 )
 def test_what_a_change_needs_is_logged(

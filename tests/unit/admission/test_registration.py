@@ -205,7 +205,12 @@ def test_objects_without_a_queue(unqueued: str) -> None:
     [
         ({}, ["a", "a"]),
         ({"queues": {"schedulers": KUEUE}}, ["a-queues"]),
-        ({"queues": {"schedulers": {"yunikorn": {}}}}, ["a", "a", "a-queues"]),
+        ({"queues": {"schedulers": {"yunikorn": {}}}}, ["a-queues"]),
+        ({"queues": {"schedulers": {"yunikorn": {}}, "mode": "deny"}}, ["a-queues"]),
+        ({"queues": {"schedulers": KUEUE}, "user_info": {}}, ["a", "a", "a-queues"]),
+        ({"queues": {"schedulers": KUEUE, "mode": "off"}, "user_info": {}}, ["a", "a"]),
+        ({"queues": {"schedulers": KUEUE}, "yunikorn": {"enabled": False}}, ["a-queues"]),
+        ({"authorize": {}}, ["a", "a"]),
         ({"queues": {"schedulers": KUEUE}, "yunikorn": {"enabled": True}}, ["a", "a", "a-queues"]),
         ({"queues": {"schedulers": KUEUE, "mode": "off"}}, []),
     ],
@@ -283,10 +288,12 @@ def test_command(tmp_path: Path) -> None:
 
 def test_only_the_configuration_for_queues(tmp_path: Path) -> None:
     settings = SETTINGS.replace("kueue", "yunikorn")
-    everything = yaml.safe_load_all(run(tmp_path, settings)[1])
+    annotated = ("--set", "admission.user_info.groups=kubernetes")
+    everything = list(yaml.safe_load_all(run(tmp_path, settings, *annotated)[1]))
+    assert len(everything) == 3
     (document,) = yaml.safe_load_all(run(tmp_path, settings, "--queues-only")[1])
     assert document["metadata"]["name"] == "queuegate-admission-queues"
-    assert list(everything)[-1] == document
+    assert everything[-1] == document
     off = ("--set", "admission.queues.mode=off", "--queues-only")
     assert run(tmp_path, settings, *off)[1].startswith("# Nothing is reviewed")
 

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from queuegate_server.admission.annotation_webhooks import (
     API_VERSION,
+    QUEUES_SUFFIX,
     TIMEOUT_SECONDS,
     annotation_configurations,
+    emergency_command,
 )
 from queuegate_server.admission.queues import conditions
 from queuegate_server.admission.queues.listed_kinds import ListedKinds, rule
@@ -46,9 +48,9 @@ def webhook_configurations(
         service: How the API server reaches the webhook.
         name: The name of the configurations; the one for /queues gets the suffix `-queues`.
     """
-    queues = admission.queues
     found: list[dict[str, Any]] = []
-    if queues is None or queues.schedulers.yunikorn is not None or admission.yunikorn.enabled:
+    # Their failure policy is Fail in each mode, so that listing YuniKorn alone does not add them.
+    if admission.queues is None or admission.user_info is not None or admission.yunikorn.enabled:
         found += annotation_configurations(
             name, lambda path: _client_config(service, path), _selector(service), service.namespace
         )
@@ -61,7 +63,7 @@ def queue_configurations(admission: Admission, service: Service, name: str) -> l
     The arguments are those of `webhook_configurations`.
     """
     queues = admission.queues
-    return [] if queues is None else _queue_configurations(queues, service, f"{name}-queues")
+    return [] if queues is None else _queue_configurations(queues, service, name)
 
 
 def _queue_configurations(
@@ -112,7 +114,7 @@ def _queue_configurations(
             COMMENT: _about_mode(mode, name),
             "apiVersion": API_VERSION,
             "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": name},
+            "metadata": {"name": f"{name}{QUEUES_SUFFIX}"},
             "webhooks": webhooks,
         }
     ]
@@ -153,9 +155,7 @@ def _about_mode(mode: Mode, name: str) -> str:
     )
     return (
         "The queues that objects name. The API server asks one of the webhooks, never several.\n"
-        f"{outage}\n"
-        "To stop all checks in an emergency:\n"
-        f"  kubectl delete validatingwebhookconfiguration {name}"
+        f"{outage}\n{emergency_command(name)}"
     )
 
 
