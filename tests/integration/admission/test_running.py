@@ -186,6 +186,7 @@ def configuration(name: str, data: Any, operation: str = "UPDATE") -> dict[str, 
     return review(kind=CONFIG_MAP, name=name, operation=operation, object={"data": data})
 
 
+QUEUES_KEY = "queues.yaml"
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: '*'\n"
 
 
@@ -211,6 +212,62 @@ def test_queue_configuration(webhook: Webhook) -> None:
     message = ask("yunikorn-configs", {"queues.yaml": many})["status"]["message"]
     assert len(message.splitlines()) == 21
     assert message.splitlines()[-1].endswith(" more")
+
+
+INVALID = Path("tests/unit/formats/invalid")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fixed_rule", "fixed_rule_case", "rule_names", "rule_types", "rule_values", "filter"),
+        *("child_template", "amounts", "colon_in_flow", "key_in_another_place"),
+    ],
+)
+def test_queues_that_yunikorn_does_not_load(webhook: Webhook, name: str) -> None:
+    """The answer is that of `validate`, whose errors the first comments of the file state."""
+    text = (INVALID / f"{name}.yaml").read_text()
+    lines = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
+    errors = [f"queues.yaml:{line}" for line in lines if ": error: " in line]
+    answer = webhook.review("/validate-conf", configuration("yunikorn-configs", {QUEUES_KEY: text}))
+    assert answer["allowed"] is False
+    *shown, last = answer["status"]["message"].splitlines()
+    more = last.startswith("and ")
+    assert [*shown, *([] if more else [last])] == (errors[:20] if more else errors)
+    assert errors
+
+
+@pytest.mark.parametrize(
+    ("rule", "queue", "fault"),
+    [
+        (
+            "fixed, value: root.Prod",
+            "name: Prod",
+            'places into "root.Prod", but the queue there is',
+        ),
+        ("fixed, value: root.prod", "name: prod", ""),
+        ("fixed, value: root.Prod, create: true", "name: Prod", ""),
+        (
+            "fixed, value: root.none",
+            "name: prod",
+            "which does not exist and which it may not create",
+        ),
+        ("user, create: true, parent: {name: fixed, value: root.a}", "name: a", "parent: true"),
+        ("user, create: true, parent: {name: fixed, value: root.a}", "name: a, parent: true", ""),
+        ("user", "name: a, parent: true, childtemplate: {resources: {max: {memory: x}}}", '"x" is'),
+        ("user", 'name: a, parent: true, childtemplate: {resources: {max: {memory: ""}}}', ""),
+    ],
+)
+def test_placement_rules_and_child_templates(
+    webhook: Webhook, rule: str, queue: str, fault: str
+) -> None:
+    text = (
+        f"partitions: [{{name: default, placementrules: [{{name: {rule}}}],"
+        f" queues: [{{name: root, submitacl: '*', queues: [{{{queue}}}]}}]}}]"
+    )
+    answer = webhook.review("/validate-conf", configuration("yunikorn-configs", {QUEUES_KEY: text}))
+    assert answer["allowed"] is not bool(fault)
+    assert fault in answer.get("status", {}).get("message", "")
 
 
 def filled(before: str, unit: str, after: str, size: int) -> str:
