@@ -114,12 +114,14 @@ RESOURCES: Sequence[Resource] = (
         *("snapshot.kubevirt.io", "VirtualMachineSnapshotContent"),
         *("virtualmachinesnapshotcontents", "v1beta1"),
     ),
+    Resource("apps.kruise.io", "PodProbeMarker", "podprobemarkers", "v1alpha1"),
     Resource("apps.kruise.io", "SidecarSet", "sidecarsets", "v1beta1", is_namespaced=False),
     Resource("apps.kruise.io", "UnitedDeployment", "uniteddeployments", "v1alpha1"),
     Resource("apps.kruise.io", "WorkloadSpread", "workloadspreads", "v1beta1"),
     Resource("build.openshift.io", "BuildConfig", "buildconfigs"),
     Resource("template.openshift.io", "TemplateInstance", "templateinstances"),
     Resource("nvidia.com", "DynamoCheckpoint", "dynamocheckpoints", "v1beta1"),
+    Resource("nvidia.com", "DynamoGraphDeployment", "dynamographdeployments", "v1beta1"),
     Resource(
         *("nvidia.com", "DynamoGraphDeploymentRequest"),
         *("dynamographdeploymentrequests", "v1beta1"),
@@ -139,6 +141,7 @@ RESOURCES: Sequence[Resource] = (
         version="v1alpha1",
         is_namespaced=False,
     ),
+    Resource("run.ai", "WorkloadRunner", "workloadrunners"),
     Resource("batch.example.com", "TrainingRun", "trainingruns"),
     Resource("unread.example.com", "Widget", "widgets"),
 )

@@ -136,6 +136,20 @@ def test_what_does_not_pass(
     assert f"{user} may not submit to {queue}" in message
 
 
+def test_a_placeholder_before_1_6(cluster: ApiServer) -> None:
+    """The keys of `newPlaceholder` in k8shim 1.5.2."""
+    thing = placeholder("root.open")
+    thing["metadata"]["labels"] = {"applicationId": "app", "queue": "root.open"}
+    del thing["metadata"]["annotations"][PLACEHOLDER]
+    thing["metadata"]["annotations"]["yunikorn.apache.org/placeholder"] = "true"
+    path = f"{PODS}{DRY}"
+    created(cluster.ask(YUNIKORN_SCHEDULER, "POST", path, thing))
+    thing["metadata"]["labels"]["queue"] = "root.closed"
+    assert "bob may not submit to root.closed" in refusal(cluster.ask("bob", "POST", path, thing))
+    thing["metadata"]["labels"][QUEUE] = "root.closed"  # as a task group would add it
+    refusal(cluster.ask(YUNIKORN_SCHEDULER, "POST", path, thing))
+
+
 def test_other_requests_of_the_scheduler(cluster: ApiServer) -> None:
     plain = placeholder("root.open")
     del plain["metadata"]["annotations"][PLACEHOLDER]

@@ -116,3 +116,27 @@ def test_templates(cluster: ApiServer) -> None:
     plain = {**ray, "metadata": {"name": "plain"}, "spec": {}}
     created(cluster.ask("bob", "POST", CLUSTERS, plain))
     created(set_owners(cluster, f"{CLUSTERS}/plain", "theirs"))
+
+
+def test_a_template_that_other_objects_refer_to(cluster: ApiServer) -> None:
+    """The project may be that of a TrainJob which refers to the runtime."""
+    runtimes = f"/apis/trainer.kubeflow.org/v1alpha1/namespaces/{NAMESPACE}/trainingruntimes"
+
+    def runtime(labels: dict[str, str]) -> dict[str, Any]:
+        template = {"metadata": {"labels": labels}, "spec": SPEC}
+        replicated = [{"name": "node", "template": {"spec": {"template": template}}}]
+        return {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainingRuntime",
+            "metadata": {"name": "pooled"},
+            "spec": {"template": {"spec": {"replicatedJobs": replicated}}},
+        }
+
+    for labels in (POOL, {**POOL, **PROJECT}):
+        message = refusal(cluster.ask("bob", "POST", runtimes, runtime(labels)))
+        assert "write the label of the queue beside the node pool" in message
+    made = runtime({**POOL, "kai.scheduler/queue": "open"})
+    created(cluster.ask("bob", "POST", runtimes, made))
+    change = {"spec": runtime(POOL)["spec"]}
+    path = f"{runtimes}/pooled"
+    refusal(cluster.ask("bob", "PATCH", path, change, "merge-patch+json"))

@@ -101,7 +101,7 @@ def register(cluster: ApiServer, recorder: Recorder, name: str, **queues: Any) -
 def recorder(cluster: ApiServer) -> Iterator[Recorder]:
     for name in ("dev", "gates"):
         created(cluster.ask("admin", "POST", f"{CORE}/namespaces", {"metadata": {"name": name}}))
-    for kind, plural in (("Run", "runs"), ("Other", "others")):
+    for kind, plural in (("Run", "runs"), ("Other", "others"), ("RefreshToken", "refreshtokens")):
         define(cluster, kind, plural)
     recorder = Recorder()
     register(cluster, recorder, "test")
@@ -159,6 +159,7 @@ def cron_job(inner: dict[str, Any]) -> dict[str, Any]:
 
 
 RUNS, OTHERS = "/apis/example.com/v1:runs", "/apis/example.com/v1:others"
+TOKENS = "/apis/example.com/v1:refreshtokens"
 LISTED, OTHER, NOBODY = ["listed"], ["others"], list[str]()
 
 
@@ -211,7 +212,7 @@ def create(
 ) -> list[str]:
     """Create an object, only as a dry run if it has no name; return the webhooks asked."""
     group, _, plural = where.partition(":")
-    kinds = {RUNS: "Run", OTHERS: "Other"}
+    kinds = {RUNS: "Run", OTHERS: "Other", TOKENS: "RefreshToken"}
     metadata = {**content.get("metadata", {}), "name": name or "new"}
     document = {**content, "metadata": metadata}
     if where in kinds:
@@ -311,6 +312,7 @@ def test_all_kinds(cluster: ApiServer, recorder: Recorder) -> None:
         eventually(lambda: asked(OTHERS, {"data": {"queue": "a"}}), ["unlisted"])
         assert asked(OTHERS, {"metadata": {"annotations": NAMED}}) == ["others", "others"]
         assert asked(RUNS, {"spec": {}}) == ["listed", "listed"]
+        assert asked(TOKENS, {"token": "secret"}) == NOBODY
         assert asked(f"{CORE}:secrets", {"data": {"a": "Yg=="}}) == NOBODY
         assert asked(f"{CORE}:configmaps", {"data": {"a": "b"}}) == NOBODY
         assert asked(f"{rbac}:roles", {"rules": []}) == NOBODY

@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.queues.placeholders import FLAGS
+from queuegate_server.admission.queues.placeholders import QUEUES
 from tests.support.queue_reviews import Reviewing
 
 SCHEDULER = "system:serviceaccount:yunikorn:yunikorn-admin"
 OTHER = "system:serviceaccount:batch:gangs"
 QUEUE = "yunikorn.apache.org/queue"
 KUEUE = "kueue.x-k8s.io/queue-name"
-MARK = {FLAGS[0]: "true"}
+FLAG, OLD_FLAG = QUEUES
+MARK = {FLAG: "true"}
 SCHEDULERS: dict[str, Any] = {"yunikorn": {}, "kueue": {}}
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -48,14 +49,38 @@ async def is_allowed(
     return response.allowed
 
 
-@pytest.mark.parametrize("flag", FLAGS)
-async def test_the_scheduler_creates_placeholders_in_the_queue_of_their_application(
-    flag: str,
-) -> None:
+def old_placeholder(
+    labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return a pod as `newPlaceholder` made it before 1.6 (k8shim 1.5.2)."""
     new = placeholder()
-    new["metadata"]["annotations"] = {flag: "true"}
+    new["metadata"]["labels"] = {**(labels or {}), "queue": "root.prod", "applicationId": "app"}
+    new["metadata"]["annotations"] = {
+        **(annotations or {}),
+        OLD_FLAG: "true",
+        "yunikorn.apache.org/task-group-name": "workers",
+    }
+    return new
+
+
+@pytest.mark.parametrize("new", [placeholder(), old_placeholder()])
+async def test_the_scheduler_creates_placeholders_in_the_queue_of_their_application(
+    new: dict[str, Any],
+) -> None:
     assert await is_allowed(new)
     assert not await is_allowed(new, "eve")
+
+
+async def test_what_a_task_group_adds_is_checked_before_1_6() -> None:
+    """Whichever annotation it adds, no name of its own passes."""
+    assert not await is_allowed(old_placeholder({QUEUE: "root.prod"}))
+    assert not await is_allowed(old_placeholder({KUEUE: "closed"}))
+    assert not await is_allowed(old_placeholder(annotations={QUEUE: "root.prod"}))
+    both = placeholder({"queue": "root.prod"}, {OLD_FLAG: "true"})
+    assert await is_allowed(both)  # YuniKorn reads its own label, and ignores the other one
+    both["metadata"]["labels"][QUEUE] = ""
+    assert not await is_allowed(both)
+    assert not await is_allowed(old_placeholder(annotations={FLAG: "true"}))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +104,7 @@ async def test_only_one_account_creates_them(
 
 @pytest.mark.parametrize(
     "annotations",
-    [{}, {FLAGS[0]: "false"}, {FLAGS[0]: ""}, {FLAGS[0]: True}, {"placeholder": "true"}, None, []],
+    [{}, {FLAG: "false"}, {FLAG: ""}, {FLAG: True}, {"placeholder": "true"}, None, []],
 )
 async def test_other_pods_of_the_scheduler_are_checked(annotations: Any) -> None:
     new = placeholder()

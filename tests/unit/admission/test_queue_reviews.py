@@ -135,6 +135,20 @@ async def test_usable_queues_follow_the_policy() -> None:
         (POD, {"metadata": {"labels": {"queue": "x"}}}, "root.x", "root.dev"),
         (LOCAL_QUEUE, {"spec": {"clusterQueue": "cpu"}}, "root.clusterqueues.cpu", "gpu"),
         (COHORT, {"spec": {"parentName": "all"}}, "root.cohorts.all", ""),
+        (POD, {"metadata": {"labels": {"project": "ml"}}}, "root.kai.team.ml", "night.ly"),
+        # KAI would join each name with the node pool, so none is what to write.
+        (
+            POD,
+            {"metadata": {"labels": {"project": "ml", "kai.scheduler/node-pool": "gpu"}}},
+            "root.kai.team.ml",
+            "",
+        ),
+        (
+            POD,
+            {"metadata": {"labels": {"project": "night.ly", "kai.scheduler/node-pool": "gpu"}}},
+            "root.kai.night_dot_ly-gpu",
+            "",
+        ),
     ],
 )
 async def test_usable_queues_are_those_of_the_place(

@@ -5,7 +5,7 @@ their place are checked, so that old objects stay editable and their finalizers 
 """
 
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from queuegate_server.admission.queues.kinds import POD, Kind
@@ -92,7 +92,8 @@ def requirements(
         return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
     if is_placeholder(review, settings):
         # It belongs to an application, which `unqueued` concerned when somebody started it.
-        return _checks(without_queue_of_application(new), review.namespace, places, names())
+        own = without_queue_of_application(review, new)
+        return _checks(own, review.namespace, places, names())
     checks = _checks(new, review.namespace, places, names())
     if _has_queue(found, places):
         return checks
@@ -205,11 +206,12 @@ def _without_queue(
 
 
 def _checks(
-    found: Iterable[QueueName], namespace: str, places: Places, names: QueueNames
+    found: Sequence[QueueName], namespace: str, places: Places, names: QueueNames
 ) -> Requirements:
     checks: dict[tuple[str, object], RequiredCheck] = {}
     obstacles: list[Obstacle] = []
     read: dict[str, dict[str, str]] = {}  # the path by place and scheduler
+    joined = {(each.scheduler, each.where) for each in found if each.is_joined}
     for each in found:
         mode = places.modes[each.scheduler]
         if mode is Mode.OFF:
@@ -230,7 +232,10 @@ def _checks(
             )
     return Requirements(
         tuple(
-            each._replace(is_one_of_several=len({*read[each.where].values()}) > 1)
+            each._replace(
+                is_one_of_several=len({*read[each.where].values()}) > 1,
+                is_joined=(each.scheduler, each.where) in joined,
+            )
             for each in checks.values()
         ),
         tuple(obstacles),

@@ -78,6 +78,7 @@ PODLESS_GROUPS: Final = (
     "coordination.k8s.io",
     "crd.projectcalico.org",
     "custom.metrics.k8s.io",
+    "dex.coreos.com",
     "discovery.k8s.io",
     "events.k8s.io",
     "external.metrics.k8s.io",
@@ -100,11 +101,18 @@ PODLESS_GROUPS: Final = (
 )
 """The API groups that contain no pods, or none but those of listed kinds: those of the API server,
 with its Secrets, tokens, roles, nodes, leases, events and endpoints; those of metrics; OpenShift's
-tokens, users and roles; and the endpoints and policies of two common networks."""
+tokens, users and roles; the codes and tokens that Dex stores; and the endpoints and policies of two
+common networks."""
+_SECRETS: Final = "credential|kubeconfig|password|secret|token"
+"""Matches the names of resources with secrets of any group: such as Rancher's tokens and
+kubeconfigs, Pinniped's TokenCredentialRequests, KubeVirt's UploadTokenRequests, SealedSecrets."""
 MAY_HOLD_PODS: Final = (
-    "!(request.resource.group in [\n" + ",\n".join(map(json.dumps, PODLESS_GROUPS)) + "])"
+    "!(request.resource.group in [\n"
+    + ",\n".join(map(json.dumps, PODLESS_GROUPS))
+    + f"])\n&& !request.resource.resource.matches({json.dumps(_SECRETS)})"
 )
-"""The request is about a kind that may contain pods, although it is not listed."""
+"""The request is about a kind that may contain pods, although it is not listed, and whose name is
+not that of a secret."""
 
 
 NOT_A_SECRET: Final[Condition] = {
@@ -196,14 +204,16 @@ def unlisted_content_changes(places: Places) -> list[Condition]:
 
 
 def _keys(places: Places, *, bare: bool) -> set[str]:
-    """Return the keys of labels and annotations; `bare` includes those that certain kinds have."""
+    """Return the keys of labels and annotations; `bare` includes those of certain kinds."""
     return {
         name
         for by_key in places.keys.values()
         for key, found in by_key.items()
         for each in found
         for name in (key, each.joined_label)
-        if name and places.modes[each.scheduler] is not Mode.OFF and (bare or each.kinds is None)
+        if name
+        and places.modes[each.scheduler] is not Mode.OFF
+        and (bare or (each.kinds is None and each.groups is None))
     }
 
 

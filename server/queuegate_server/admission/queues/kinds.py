@@ -61,7 +61,7 @@ WORKLOAD_KINDS: Final[tuple[Kind, ...]] = (
             ("pool.kubevirt.io", "VirtualMachinePool"),
             ("ray.io", "RayCluster RayCronJob RayJob RayService"),
             ("run.ai", "DistributedInferenceWorkload DistributedWorkload InferenceWorkload"),
-            ("run.ai", "InteractiveWorkload RunaiJob TrainingWorkload"),
+            ("run.ai", "InteractiveWorkload RunaiJob TrainingWorkload WorkloadRunner"),
             ("runtime.agentcube.volcano.sh", "AgentRuntime CodeInterpreter"),
             ("serving.knative.dev", "Configuration Revision Service"),
             ("serving.kserve.io", "InferenceGraph InferenceService LLMInferenceService"),

@@ -41,6 +41,7 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("apps.kruise.io", "BroadcastJob"): "broadcastjobs",
     ("apps.kruise.io", "CloneSet"): "clonesets",
     ("apps.kruise.io", "DaemonSet"): "daemonsets",
+    ("apps.kruise.io", "PodProbeMarker"): "podprobemarkers",
     ("apps.kruise.io", "SidecarSet"): "sidecarsets",
     ("apps.kruise.io", "StatefulSet"): "statefulsets",
     ("apps.kruise.io", "UnitedDeployment"): "uniteddeployments",
@@ -134,6 +135,7 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("run.ai", "InteractiveWorkload"): "interactiveworkloads",
     ("run.ai", "RunaiJob"): "runaijobs",
     ("run.ai", "TrainingWorkload"): "trainingworkloads",
+    ("run.ai", "WorkloadRunner"): "workloadrunners",
     ("runtime.agentcube.volcano.sh", "AgentRuntime"): "agentruntimes",
     ("runtime.agentcube.volcano.sh", "CodeInterpreter"): "codeinterpreters",
     ("scheduling.koordinator.sh", "PodMigrationJob"): "podmigrationjobs",
@@ -177,6 +179,7 @@ RESOURCES: Final[Mapping[Kind, str]] = {
 """The resource of each kind in the places of the schedulers, and of each kind with templates."""
 
 TEMPLATE_KINDS: Final[Sequence[Kind]] = (
+    ("apps.kruise.io", "PodProbeMarker"),
     ("apps.kruise.io", "SidecarSet"),
     ("apps.kruise.io", "WorkloadSpread"),
     ("argoproj.io", "AnalysisTemplate"),

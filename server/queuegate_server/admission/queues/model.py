@@ -23,11 +23,17 @@ OPTIONS: Final = "{options}"
 """Stands for all names in options of a command."""
 UNKNOWN_PROJECT: Final = "{project}"
 """Stands for the name that KAI builds from a node pool and the project of another object."""
+UNKNOWN_REFERRER: Final = "{referrer}"
+"""Stands for the name that KAI builds from a node pool and the project of an object that refers to
+the one with the node pool."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNKNOWN_PROJECT: "KAI may join the node pool with the project of the pod's owner, so the queue"
     " cannot be checked: in a pod, or in the template of a built-in kind, write the label of the"
     " queue beside it; elsewhere, remove the node pool or the object's owner; in a pod without an"
     " owner, the label project suffices",
+    UNKNOWN_REFERRER: "other objects take this template or these labels, and KAI may join the node"
+    " pool with their project, so the queue cannot be checked: write the label of the queue beside"
+    " the node pool",
     EXPRESSION: "an expression gives the key or the value, so the queue cannot be checked: write"
     " both as text",
     FETCHED: "the template is read from elsewhere when the pods are created, so the queues in it"
@@ -68,6 +74,8 @@ class QueueName(NamedTuple):
     name; empty if none would."""
     text: str = ""
     """What the object contains in place of a name that is known only later; otherwise empty."""
+    is_joined: bool = False
+    """Whether the scheduler builds the name from what stands there and a label of another place."""
 
 
 class RequiredCheck(NamedTuple):
@@ -86,6 +94,9 @@ class RequiredCheck(NamedTuple):
     """As in `QueueName`."""
     is_one_of_several: bool = False
     """Whether, for other schedulers, the same place names other queues."""
+    is_joined: bool = False
+    """Whether the scheduler may join what stands in the place with a label of another place, so
+    that no queue's name is what the user would write there."""
 
 
 Outcome = tuple[RequiredCheck, Decision | str]

@@ -5,7 +5,9 @@ pod, and from the pod's node pool, unless one of the two has the label of a queu
 (`CalcPodGroupQueue` in `default_grouper.go`). An object that has an owner, or a pod without a
 project, does not say which project that will be. So a node pool is refused there, unless the pod
 names its queue beside it. So does a template in a built-in kind, whose controllers copy all labels.
-Operators may copy only some, or remove the queue's. In an update, it is refused only if the node
+Operators may copy only some, or remove the queue's. A template that other objects refer to, or
+labels that other objects' pods get, may belong to any project, so a node pool needs the label of
+the queue beside it there, too. In an update, it is refused only if the node
 pool or an owner is new: the garbage collector removes owners.
 """
 
@@ -14,7 +16,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from queuegate_server.admission.queues.kinds import POD, POD_KINDS, Kind
-from queuegate_server.admission.queues.model import UNKNOWN_PROJECT, QueueName
+from queuegate_server.admission.queues.model import (
+    UNKNOWN_PROJECT,
+    UNKNOWN_REFERRER,
+    QueueName,
+)
 from queuegate_server.admission.queues.places import METADATA_OF_POD_KINDS, PROJECT, SUBMIT
 from queuegate_server.admission.queues.positions import (
     LABELS,
@@ -27,6 +33,27 @@ from queuegate_server.admission.queues.properties import Property
 from queuegate_server.settings.admission import KaiScheduler
 
 _METADATA: Final = "metadata"
+_FOR_OTHERS: Final[frozenset[Kind]] = frozenset(
+    (group, kind)
+    for group, kinds in (
+        (
+            "argoproj.io",
+            "AnalysisTemplate ClusterAnalysisTemplate ClusterWorkflowTemplate WorkflowTemplate",
+        ),
+        ("apps.kruise.io", "PodProbeMarker SidecarSet WorkloadSpread"),
+        ("config.koordinator.sh", "ClusterColocationProfile"),
+        ("extensions.agents.x-k8s.io", "SandboxClaim SandboxTemplate"),
+        ("flow.volcano.sh", "JobTemplate"),
+        ("kubeflow.org", "PodDefault"),
+        ("serving.kserve.io", "ClusterServingRuntime LLMInferenceServiceConfig ServingRuntime"),
+        ("tekton.dev", "Pipeline Task"),
+        ("trainer.kubeflow.org", "ClusterTrainingRuntime TrainingRuntime"),
+        ("workspace.devfile.io", "DevWorkspaceTemplate"),
+    )
+    for kind in kinds.split()
+)
+"""Kinds whose templates or labels become those of the pods of other objects, which refer to them or
+are selected. A SandboxClaim adds labels to those of its SandboxTemplate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +70,8 @@ class NodePools:
     """Whether there may be templates of pods below the object's metadata."""
     new_owners: str
     """Distinguishes the new owners, which make the project unknown anew."""
+    stands_for: str = UNKNOWN_PROJECT
+    """What stands for the name: UNKNOWN_PROJECT or UNKNOWN_REFERRER."""
 
     def in_labels(self, labels: Mapping[str, Any], above: Trail | None) -> Iterator[QueueName]:
         """Yield a name if labels have a node pool whose project is unknown.
@@ -71,7 +100,7 @@ class NodePools:
 
     def _unknown(self, trail: Trail) -> QueueName:
         return QueueName(
-            *("kai", UNKNOWN_PROJECT, where(trail), SUBMIT), is_read=False, text=self.new_owners
+            *("kai", self.stands_for, where(trail), SUBMIT), is_read=False, text=self.new_owners
         )
 
 
@@ -89,15 +118,19 @@ def unknown_projects(
         kai: The settings of KAI; None if it is not listed.
         known_owners: The owners of the old object.
     """
-    metadata = value.get(_METADATA)
-    if kai is None or not kai.project_label or not isinstance(metadata, dict):
+    if kai is None or not kai.project_label:
         return None
-    owners = metadata.get("ownerReferences")
-    labels = metadata.get(LABELS)
+    metadata = value.get(_METADATA)
+    owners, labels = (
+        metadata.get(name) if isinstance(metadata, dict) else None
+        for name in ("ownerReferences", LABELS)
+    )
     has_project = isinstance(labels, dict) and bool(labels.get(PROJECT))
+    in_own = kind in METADATA_OF_POD_KINDS
+    if not owners and kind in _FOR_OTHERS:
+        return NodePools(kai.node_pool_label, kai.label, in_own, True, "", UNKNOWN_REFERRER)
     if not owners and (kind != POD or has_project):
         return None
-    in_own = kind in METADATA_OF_POD_KINDS
     new_owners = ",".join(sorted(owners_of(value).difference(known_owners)))
     queue_label = kai.label if kind in POD_KINDS else ""
     return NodePools(kai.node_pool_label, queue_label, in_own, kind != POD, new_owners)

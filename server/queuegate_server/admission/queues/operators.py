@@ -293,7 +293,7 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         _accounts("kruise-system:kruise-manager"),
         _kinds(
             "apps.kruise.io",
-            "AdvancedCronJob BroadcastJob CloneSet DaemonSet SidecarSet StatefulSet"
+            "AdvancedCronJob BroadcastJob CloneSet DaemonSet PodProbeMarker SidecarSet StatefulSet"
             " UnitedDeployment WorkloadSpread",
         ),
     ),
@@ -323,7 +323,7 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         _kinds(
             "run.ai",
             "DistributedInferenceWorkload DistributedWorkload InferenceWorkload"
-            " InteractiveWorkload RunaiJob TrainingWorkload",
+            " InteractiveWorkload RunaiJob TrainingWorkload WorkloadRunner",
         ),
     ),
     Operator(

@@ -2,7 +2,8 @@
 
 The scheduler creates a placeholder for each member of a task group with its own account, and
 labels it with the queue of the application (`newPlaceholder` in k8shim's
-`pkg/cache/placeholder.go`). It took that queue from the pod that started the application, whose
+`pkg/cache/placeholder.go`; YUNIKORN-2503 and YUNIKORN-2504 changed the keys in 1.6). It took that
+queue from the pod that started the application, whose
 creator was checked.
 
 All other labels and annotations of a placeholder come from the annotation
@@ -10,19 +11,20 @@ All other labels and annotations of a placeholder come from the annotation
 names in them are checked as the scheduler's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from queuegate_server.admission.queues.model import QueueName, QueueReview
 from queuegate_server.settings.admission import YUNIKORN, QueueChecks
 
-FLAGS: Final = (
-    "internal.yunikorn.apache.org/placeholder",
-    "yunikorn.apache.org/placeholder",
-)
-"""The annotations with which YuniKorn marks placeholders: since 1.6, and before."""
+QUEUES: Final[Mapping[str, str]] = {
+    "internal.yunikorn.apache.org/placeholder": "yunikorn.apache.org/queue",
+    "yunikorn.apache.org/placeholder": "queue",
+}
+"""The annotations with which YuniKorn marks placeholders, since 1.6, and before, each with the
+label in which it writes the queue of the application. The first annotation that a pod has counts,
+because a task group may add the other one."""
 _TRUE: Final = "true"
-_QUEUE: Final = 'metadata.labels["yunikorn.apache.org/queue"]'
 
 
 def is_placeholder(review: QueueReview, settings: QueueChecks) -> bool:
@@ -37,16 +39,22 @@ def is_placeholder(review: QueueReview, settings: QueueChecks) -> bool:
         review.user == yunikorn.placeholder_account
         and review.operation == "CREATE"
         and (review.group, review.kind, review.subresource) == ("", "Pod", "")
-        and _is_marked(review)
+        and bool(_label_of_queue(review))
     )
 
 
-def without_queue_of_application(found: Iterable[QueueName]) -> list[QueueName]:
+def without_queue_of_application(
+    review: QueueReview, found: Iterable[QueueName]
+) -> list[QueueName]:
     """Return the names in a placeholder, without the one that the scheduler wrote."""
-    return [each for each in found if (each.scheduler, each.where) != (YUNIKORN, _QUEUE)]
+    written = f'metadata.labels["{_label_of_queue(review)}"]'
+    return [each for each in found if (each.scheduler, each.where) != (YUNIKORN, written)]
 
 
-def _is_marked(review: QueueReview) -> bool:
+def _label_of_queue(review: QueueReview) -> str:
+    """Return the label with the queue of a placeholder's application; empty for other pods."""
     metadata = (review.new or {}).get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(annotations, dict) and any(annotations.get(key) == _TRUE for key in FLAGS)
+    if not isinstance(annotations, dict):
+        return ""
+    return next((key for flag, key in QUEUES.items() if annotations.get(flag) == _TRUE), "")

@@ -3,9 +3,11 @@
 The places come from the schedulers' sources: YuniKorn's k8shim (`utils.go`), Kueue's
 `jobframework` and `workload_types.go`, Volcano's `pg_controller_handler.go`, `jobflow_types.go` and
 `hyperjob.go`, KAI-Scheduler's `default_grouper.go` and `skiptopowner.go`, Koordinator's
-`elastic_quota.go`, slurm-bridge's `annotations.go`, the Spark operator's batch schedulers, KubeRay,
-and the `SchedulingPolicy` of Kubeflow's training operator and MPI operator, of MindSpore's operator
-and of the Paddle operator.
+`elastic_quota.go`, slurm-bridge's `annotations.go`, the Spark operator's batch schedulers, and the
+`SchedulingPolicy` of Kubeflow's training operator and MPI operator, of MindSpore's operator and of
+the Paddle operator. Some keys are read only by operators, which write the scheduler's key into the
+pods: KubeRay (`yunikorn_scheduler.go` up to 1.3), Grove (`scheduler/volcano/queue.go`) and NVIDIA's
+Dynamo (`resolveKaiSchedulerQueueName`, `resolveVolcanoQueueName`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +26,7 @@ from queuegate_server.admission.queues.kinds import (
 from queuegate_server.admission.queues.model import (
     CLUSTER_QUEUES,
     COHORTS,
-    FETCHED,
     LOCAL_QUEUES,
-    PATCH,
-    TEXT,
 )
 from queuegate_server.admission.queues.names import PLACES
 from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
@@ -57,6 +56,8 @@ class KeyPlace(NamedTuple):
     kinds: frozenset[Kind] | None = None
     """The kinds whose own metadata counts; None for all kinds, at any depth unless `in_pods`."""
     access: Access = SUBMIT
+    groups: frozenset[str] | None = None
+    """The API groups in whose kinds the key counts, at any depth; None if it counts in all."""
     in_pods: bool = False
     """Whether only certain metadata counts: that of `kinds`, or of objects that own pods if `kinds`
     is None, and that of pods' templates in all kinds."""
@@ -142,6 +143,8 @@ METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
 )
 """The kinds whose own labels are or become those of pods. Not all operators copy annotations."""
 _GROVE: Final = frozenset({"grove.io"})
+_DYNAMO: Final = frozenset({"nvidia.com"})
+_RAY: Final = frozenset({"ray.io"})
 
 KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
     YUNIKORN: (
@@ -156,6 +159,7 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
             overridden_by=((LABELS, _QUEUE), (ANNOTATIONS, _QUEUE)),
         ),
         KeyPlace(YUNIKORN, "yunikorn.apache.org/parentqueue", _ANNOTATIONS, frozenset({NAMESPACE})),
+        KeyPlace(YUNIKORN, "yunikorn.apache.org/queue-name", _LABELS, groups=_RAY),
     ),
     KUEUE: (
         # Kueue reads the label of the object that it queues, and passes over that object's pods.
@@ -166,7 +170,13 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
     "volcano": (
         KeyPlace("volcano", "scheduling.volcano.sh/queue-name", _BOTH),
         KeyPlace("volcano", "volcano.sh/queue-name", _BOTH),
+        # Dynamo copies the annotations of its components to Grove's cliques.
+        KeyPlace(
+            *("volcano", "scheduling.grove.io/volcano-queue", _ANNOTATIONS), groups=_GROVE | _DYNAMO
+        ),
+        KeyPlace("volcano", "nvidia.com/volcano-queue", _ANNOTATIONS, groups=_DYNAMO),
     ),
+    "kai": (KeyPlace("kai", "nvidia.com/kai-scheduler-queue", _ANNOTATIONS, groups=_DYNAMO),),
     "koordinator": (
         KeyPlace("koordinator", f"{_QUOTA}/name", _LABELS),
         KeyPlace("koordinator", f"{_QUOTA}/parent", _LABELS, access=ADMIN),
@@ -176,7 +186,7 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
         KeyPlace("slurm-bridge", f"{_SLURM}/account", _BOTH),
     ),
 }
-"""The labels and annotations of each scheduler; those of KAI depend on the settings."""
+"""The labels and annotations of each scheduler; KAI's own depend on the settings."""
 
 FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
     KUEUE: (
@@ -233,45 +243,6 @@ FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
     YUNIKORN: tuple(_spark_fields(YUNIKORN)),
 }
 """The fields of each scheduler."""
-
-
-class HiddenPlace(NamedTuple):
-    """A field with a template that cannot be searched."""
-
-    path: tuple[str, ...]
-    """The members from the object to the field."""
-    stands_for: str
-    """What stands for the names in the template: FETCHED, or, if only text hides them, TEXT, or
-    PATCH for a JSON patch."""
-
-
-HIDDEN: Final[Mapping[Kind, Sequence[HiddenPlace]]] = {
-    # A ConfigMap of any namespace has the template (`ConfigMapSource` in Katib's
-    # `experiment_types.go`).
-    ("kubeflow.org", "Experiment"): tuple(
-        HiddenPlace(("spec", "trialTemplate", "configMap", name), FETCHED)
-        for name in ("configMapName", "configMapNamespace", "templatePath")
-    ),
-    # A map, or JSON (`ScheduleSpecToExecutionSpec` in Kubeflow Pipelines).
-    ("kubeflow.org", "ScheduledWorkflow"): (HiddenPlace(("spec", "workflow", "spec"), TEXT),),
-    # Patches of the VirtualMachine that the operator creates.
-    ("clone.kubevirt.io", "VirtualMachineClone"): (HiddenPlace(("spec", "patches"), PATCH),),
-    ("snapshot.kubevirt.io", "VirtualMachineRestore"): (HiddenPlace(("spec", "patches"), PATCH),),
-    # Objects that the operator creates (`HandleKubernetesComponents`).
-    **{
-        ("workspace.devfile.io", kind): tuple(
-            HiddenPlace((*above, *plugins, "components", name, "inlined"), TEXT)
-            for plugins in ((), ("components", "plugin"))
-            for above in (spec, (*spec, "parent"), ("spec", "contributions"))
-            for name in ("kubernetes", "openshift")
-        )
-        for kind, spec in (
-            ("DevWorkspace", ("spec", "template")),
-            ("DevWorkspaceTemplate", ("spec",)),
-        )
-    },
-}
-"""The templates that operators fetch or parse later, in kinds that are searched."""
 
 
 @dataclass(frozen=True, slots=True)

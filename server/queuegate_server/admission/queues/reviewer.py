@@ -165,7 +165,9 @@ class QueueReviewer:
         if scheduler == UNQUEUED:
             scheduler = only_scheduler(self._settings.schedulers)
         names = self._names
-        if not scheduler or names is None or names.partition is not served.partition:
+        if not scheduler or check.is_joined:
+            return NO_QUEUES  # no name would be what the user must write
+        if names is None or names.partition is not served.partition:
             return NO_QUEUES  # the policy was replaced during a lookup
         place = QueueName(scheduler, "", "", check.access, check.template)
         groups = self._decider.known_groups(served, requester)

@@ -28,8 +28,9 @@ _SPARK_GROUPS: Final = frozenset({"spark.apache.org", "sparkoperator.k8s.io"})
 _SPARK_PODS: Final = frozenset({"driver", "executor"})
 _HEAD_GROUP: Final = "headGroupSpec"
 """A member of a RayCluster that has labels for a pod."""
-_SETS_OF_PODS: Final = frozenset({"cliques", "podSetInfos", "workerGroupSpecs"})
-"""Lists in Grove's kinds, an AppWrapper and a RayCluster whose items have labels for pods."""
+_SETS_OF_PODS: Final = frozenset({"cliques", "markerPolicy", "podSetInfos", "workerGroupSpecs"})
+"""Lists in Grove's kinds, Kruise's PodProbeMarker, an AppWrapper and a RayCluster whose items have
+labels for pods."""
 _LABELS_OF_PODS: Final = frozenset(
     {
         "apps.openshift.io",

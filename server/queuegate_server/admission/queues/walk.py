@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.kinds import POD, Kind
+from queuegate_server.admission.queues.later_templates import HIDDEN
 from queuegate_server.admission.queues.listed_kinds import RESOURCES
 from queuegate_server.admission.queues.model import (
     EXPRESSION,
@@ -21,7 +22,7 @@ from queuegate_server.admission.queues.model import (
     QueueName,
 )
 from queuegate_server.admission.queues.node_pools import NodePools
-from queuegate_server.admission.queues.places import HIDDEN, KeyPlace, Places
+from queuegate_server.admission.queues.places import KeyPlace, Places
 from queuegate_server.admission.queues.positions import (
     ANNOTATIONS,
     FLINK_CONFIGURATION,
@@ -76,9 +77,11 @@ class _Node(NamedTuple):
     """Whether the node is in an object of the Spark operator."""
     owner: Kind
     """The kind of the object, or of the object within it, to which the node belongs."""
+    groups: frozenset[str]
+    """The API groups of the object, and of all maps around the node that claim to be objects."""
 
 
-_OF_POD: Final = _Node({}, None, 0, Role.POD, None, in_spark=False, owner=POD)
+_OF_POD: Final = _Node({}, None, 0, Role.POD, None, in_spark=False, owner=POD, groups=frozenset())
 """Stands for the metadata of a pod that an operator makes from properties."""
 
 
@@ -125,7 +128,8 @@ def _search(
 ) -> Iterator[QueueName | None]:
     within = WITHIN.get(kind)
     # Iterators take less memory than the nodes themselves, and garbage collection visits each node.
-    waiting = [iter([_Node(value, None, 0, Role.OTHER, None, is_spark(kind), kind)])]
+    groups = frozenset({kind[0]})
+    waiting = [iter([_Node(value, None, 0, Role.OTHER, None, is_spark(kind), kind, groups)])]
     while waiting:
         node = next(waiting[-1], None)
         yield None
@@ -218,6 +222,9 @@ def _members(
     """Yield the members of a map that may contain names; `kind` is what it claims to be."""
     in_spark = node.in_spark or is_spark(kind)
     owner = kind if is_object and kind is not None else node.owner
+    groups = node.groups
+    if kind is not None and kind[0] not in groups:
+        groups |= {kind[0]}
     above = _name_of(node.trail)
     for name, child in members.items():
         if not isinstance(child, dict | list):
@@ -229,7 +236,7 @@ def _members(
         )
         of_object = kind if name == METADATA else None
         trail = Trail(node.trail, name)
-        yield _Node(child, trail, node.depth + 1, role, of_object, in_spark, owner)
+        yield _Node(child, trail, node.depth + 1, role, of_object, in_spark, owner, groups)
 
 
 def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
@@ -237,7 +244,8 @@ def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
     for number, item in enumerate(items):
         if isinstance(item, dict | list):
             trail = Trail(node.trail, number)
-            yield _Node(item, trail, node.depth + 1, role, None, node.in_spark, node.owner)
+            below = node.depth + 1, role, None, node.in_spark, node.owner, node.groups
+            yield _Node(item, trail, *below)
 
 
 def _levels(trail: Trail | None) -> tuple[str, ...]:
@@ -297,6 +305,8 @@ def _unknown(
 
 
 def _counts(place: KeyPlace, node: _Node) -> bool:
+    if place.groups is not None and place.groups.isdisjoint(node.groups):
+        return False
     if place.in_pods and node.role is Role.POD:
         return True
     if place.kinds is not None:
@@ -404,4 +414,4 @@ def _joined(seen: _Seen) -> Iterator[QueueName]:
     """Yield the joined names. Which of the names is read depends on the scheduler's settings."""
     for found, label in seen.names:
         for value in seen.labels.get(label, ()):
-            yield found._replace(name=f"{found.name}-{value}")
+            yield found._replace(name=f"{found.name}-{value}", is_joined=True)

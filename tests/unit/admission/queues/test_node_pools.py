@@ -1,5 +1,6 @@
 """KAI joins a project and a node pool, which may be in different objects."""
 
+import json
 from typing import Any
 
 import pytest
@@ -119,6 +120,72 @@ def test_node_pools_in_owned_objects(kind: str, value: dict[str, Any], where: st
     found = required(kind, owned).obstacles
     assert [each.where for each in found if "node pool" in each.message] == [where] * bool(where)
     assert required(kind, value).obstacles == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "where"),
+    [
+        *(
+            (
+                f"argoproj.io/{kind}",
+                {"spec": {"podMetadata": ON_POD["metadata"]}},
+                "spec.podMetadata",
+            )
+            for kind in ("WorkflowTemplate", "ClusterWorkflowTemplate")
+        ),
+        *(
+            (
+                f"trainer.kubeflow.org/{kind}",
+                template({"spec": {"replicatedJobs": [template(ON_POD)]}}),
+                "spec.template.spec.replicatedJobs[0].spec.template.metadata",
+            )
+            for kind in ("TrainingRuntime", "ClusterTrainingRuntime")
+        ),
+        ("tekton.dev/Task", ON_POD, "metadata"),
+        ("kubeflow.org/PodDefault", {"spec": ON_POD["metadata"]}, "spec"),
+        ("config.koordinator.sh/ClusterColocationProfile", {"spec": ON_POD["metadata"]}, "spec"),
+        (
+            "apps.kruise.io/WorkloadSpread",
+            {"spec": {"subsets": [{"patch": ON_POD}]}},
+            "spec.subsets[0].patch.metadata",
+        ),
+        (
+            "extensions.agents.x-k8s.io/SandboxTemplate",
+            {"spec": {"podTemplate": ON_POD}},
+            "spec.podTemplate.metadata",
+        ),
+        (
+            "extensions.agents.x-k8s.io/SandboxClaim",
+            {"spec": {"additionalPodMetadata": ON_POD["metadata"]}},
+            "spec.additionalPodMetadata",
+        ),
+        ("serving.kserve.io/ServingRuntime", {"spec": ON_POD["metadata"]}, "spec"),
+        (
+            "flow.volcano.sh/JobTemplate",
+            {"spec": {"tasks": [template(ON_POD)["spec"]]}},
+            "spec.tasks[0].template.metadata",
+        ),
+    ],
+)
+def test_node_pools_in_templates_of_other_objects(
+    kind: str, value: dict[str, Any], where: str
+) -> None:
+    """The project may be that of an object which refers to the template."""
+    found = required(kind, value)
+    assert [each.where for each in found.obstacles] == [f'{where}.labels["{POOL}"]']
+    assert "write the label of the queue beside the node pool" in found.obstacles[0].message
+    assert required(kind, value, value) == EMPTY
+    text = json.dumps(value)
+    with_queue = json.loads(text.replace(json.dumps({POOL: "gpu"}), json.dumps(QUEUED)))
+    assert paths(required(kind, with_queue)) == ["root.kai.dev"]
+    # The project beside it does not count if the object that refers to it has one.
+    labels = {POOL: "gpu", "project": "a"}
+    with_project = json.loads(text.replace(json.dumps({POOL: "gpu"}), json.dumps(labels)))
+    assert [each.where for each in required(kind, with_project).obstacles] == [
+        f'{where}.labels["{POOL}"]'
+    ]
+    off = {"kai": {"project_label": False, "below": "root.kai"}}
+    assert required(kind, value, schedulers=off) == EMPTY
 
 
 def test_the_number_of_node_pools_is_bounded() -> None:

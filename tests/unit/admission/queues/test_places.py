@@ -149,12 +149,62 @@ def test_the_parent_in_a_quota_profile_needs_admin_access() -> None:
     ]
 
 
+DYNAMO_KAI = {"annotations": {"nvidia.com/kai-scheduler-queue": "dev"}}
+DYNAMO_VOLCANO = {"annotations": {"nvidia.com/volcano-queue": "dev"}}
+GROVE_VOLCANO = {"annotations": {"scheduling.grove.io/volcano-queue": "dev"}}
+RAY_YUNIKORN = {"labels": {"yunikorn.apache.org/queue-name": "root.dev"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "path"),
+    [
+        *(
+            (f"nvidia.com/{kind}", metadata, path)
+            for kind in ("DynamoGraphDeployment", "DynamoComponentDeployment")
+            for metadata, path in (
+                (DYNAMO_KAI, "root.kai.dev"),
+                (DYNAMO_VOLCANO, "root.volcano.dev"),
+                (GROVE_VOLCANO, "root.volcano.dev"),
+            )
+        ),
+        ("grove.io/PodCliqueSet", GROVE_VOLCANO, "root.volcano.dev"),
+        ("grove.io/PodClique", GROVE_VOLCANO, "root.volcano.dev"),
+        *((f"ray.io/{kind}", RAY_YUNIKORN, "root.dev") for kind in ("RayCluster", "RayJob")),
+        ("ray.io/RayService", RAY_YUNIKORN, "root.dev"),
+    ],
+)
+def test_keys_that_only_an_operator_reads(kind: str, metadata: dict[str, Any], path: str) -> None:
+    """The operator writes the scheduler's own key into the pods."""
+    value = {"metadata": metadata}
+    found = required(kind, value, unqueued="deny")
+    assert paths(found) == [path]
+    assert required(kind, value, value) == EMPTY
+    # An object of this kind within another one, even where no operator is known to look.
+    group, _, name = kind.rpartition("/")
+    within = {"spec": {"any": [{"apiVersion": f"{group}/v1", "kind": name, **value}]}}
+    for outer in ("workload.codeflare.dev/AppWrapper", "run.ai/WorkloadRunner", "x.io/Any"):
+        assert paths(required(outer, within)) == [path]
+    # In other kinds, the key means nothing.
+    for other in ("Pod", "apps/Deployment", "workload.codeflare.dev/AppWrapper"):
+        assert required(other, value) == EMPTY
+    swapped = {"labels": metadata.get("annotations"), "annotations": metadata.get("labels")}
+    assert required(kind, {"metadata": swapped}) == EMPTY
+
+
+@pytest.mark.parametrize("name", [" dev", "dev ", "\tdev\n"])
+def test_an_operator_that_trims_names_gets_none_unseen(name: str) -> None:
+    value = {"metadata": {"annotations": {"nvidia.com/kai-scheduler-queue": name}}}
+    found = required("nvidia.com/DynamoGraphDeployment", value)
+    assert paths(found) == ["root.kai.dev"] if found.checks else found.obstacles
+
+
 @pytest.mark.parametrize(
     ("where", "checked"),
     [
         ({"cliques": [{"labels": {"kai.scheduler/queue": "dev"}}]}, ["root.kai.dev"]),
         ({"cliques": [{"annotations": {"kai.scheduler/queue": "dev"}}]}, ["root.kai.dev"]),
         ({"cliques": [{"labels": {"project": "dev"}}]}, ["root.kai.dev"]),
+        ({"cliques": [GROVE_VOLCANO]}, ["root.volcano.dev"]),
         ({"podCliqueScalingGroups": [{"annotations": {VOLCANO: "dev"}}]}, None),
         ({"cliques": [{"name": "x"}]}, None),
     ],
