@@ -11,7 +11,7 @@ from tests.support.servers.keycloak import Keycloak
 
 CLIENT = "queuegate"
 SECRET = "s3cret-of-the-client"
-RIGHTS = ("view-users", "query-groups")
+RIGHTS = ("view-users",)
 
 
 def client(name: str, rights: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -47,15 +47,30 @@ def realm(
     users: Sequence[Mapping[str, Any]],
     rights: Sequence[str] = RIGHTS,
 ) -> dict[str, Any]:
-    """Return a realm with a client of queuegate, and one that may only query users."""
-    ours, account = client(CLIENT, rights)
-    weak, weak_account = client("weak", ["query-users"])
+    """Return a realm with a client of queuegate, and others that may less.
+
+    The tokens of `narrow` have no role, because it does not have the full scope; those of `scoped`
+    have the role that its scope lists.
+    """
+    made = {
+        CLIENT: client(CLIENT, rights),
+        **{
+            f"only-{role}": client(f"only-{role}", [role])
+            for role in ("query-users", "query-groups")
+        },
+        **{each: client(each, rights) for each in ("narrow", "scoped")},
+    }
+    for each in ("narrow", "scoped"):
+        made[each][0]["fullScopeAllowed"] = False
     return {
         "realm": name,
         "enabled": True,
-        "clients": [ours, weak],
+        "clients": [each for each, _ in made.values()],
+        "clientScopeMappings": {
+            "realm-management": [{"client": "scoped", "roles": list(rights)}],
+        },
         "groups": list(groups),
-        "users": [*users, account, weak_account],
+        "users": [*users, *(account for _, account in made.values())],
     }
 
 

@@ -39,6 +39,7 @@ def corp(keycloak: Keycloak) -> Keycloak:
                 realms.group("sales", realms.group("backend")),
                 realms.group("eng/backend"),
                 realms.group("ops"),
+                realms.group("x~", realms.group("mid", realms.group("leaf")), realms.group("low")),
                 *same,
             ],
             [
@@ -49,6 +50,9 @@ def corp(keycloak: Keycloak) -> Keycloak:
                 realms.user("eve", email="eve@example.com"),
                 realms.user("many", *(f"/team{number:02}/admins" for number in range(MANY))),
                 realms.user("mallory"),
+                realms.user("trudy", "/x~"),
+                realms.user("low", "/x~/low"),
+                realms.user("deep", "/x~/mid/leaf"),
             ],
         )
     )
@@ -91,7 +95,13 @@ async def test_faults(resolver: Build, tmp_path: Path) -> None:
     wrong.write_text("wrong secret of the client")
     wrong.chmod(0o600)
     for settings, detail in (
-        ({"client_id": "weak"}, "view-users"),
+        ({"client_id": "only-query-users"}, "view-users of realm-management, because query-users"),
+        (
+            {"client_id": "only-query-groups"},
+            "user: HTTP 403 Forbidden (403) (grant the client the",
+        ),
+        ({"client_id": "only-query-groups"}, "the role view-users of realm-management"),
+        ({"client_id": "narrow"}, "leave Full scope allowed on"),
         ({"client_secret_file": wrong}, "unauthorized_client"),
         ({"realm": "nowhere"}, "Realm does not exist"),
         ({"client_id": "nobody"}, "invalid_client"),
@@ -99,6 +109,28 @@ async def test_faults(resolver: Build, tmp_path: Path) -> None:
         failure = await lookup_failure(await resolver(**settings), "alice")
         assert detail in failure
         assert "wrong secret" not in failure
+
+
+@pytest.mark.parametrize("client", [realms.CLIENT, "scoped"])
+async def test_view_users_is_enough(resolver: Build, client: str) -> None:
+    """It includes query-groups, also in a scope."""
+    assert realms.RIGHTS == ("view-users",)
+    asked = await resolver(client_id=client, group_name="name")
+    assert await asked.resolve("alice") == KnownUser(("db", "ops"))
+    listing = MemberListing(["db"])
+    await asked.members(listing)
+    assert dict(listing.groups["db"].users) == {"alice": ()}
+
+
+async def test_a_tilde_at_the_end_of_a_name(resolver: Build) -> None:
+    """Keycloak writes a slash in a name as `~/`, if it is set up to do so."""
+    assert await (await resolver()).resolve("trudy") == KnownUser(("/x~",))
+    for settings in ({}, {"parents": True}, {"group_name": "name", "parents": True}):
+        asked = await resolver(**settings)
+        for user, inside in (("low", "low"), ("deep", "mid")):
+            failure = await lookup_failure(asked, user)
+            assert f"the name of the group above '{inside}' ends with '~'" in failure
+    assert await (await resolver(group_name="name")).resolve("deep") == KnownUser(("leaf",))
 
 
 async def test_names(resolver: Build) -> None:
@@ -203,7 +235,9 @@ async def test_members(resolver: Build) -> None:
 
 async def test_all_users(resolver: Build) -> None:
     names = await (await resolver(page_size=10)).all_users(1000)
-    assert set(names) == {"alice", "carol", "dave", "eve", "many", "mallory"}
+    assert set(names) == {
+        *("alice", "carol", "dave", "eve", "many", "mallory", "trudy", "low", "deep")
+    }
 
 
 def test_who_can_equals_checking_everybody(

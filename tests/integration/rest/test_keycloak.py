@@ -132,6 +132,23 @@ async def test_a_tilde_at_the_end_of_a_name(resolver: Build, realm: FakeRealm) -
         assert "(rename the group above)" in failure
     realm.join("trudy", ("y~",))
     assert await (await resolver()).resolve("trudy") == KnownUser(("/y~",))
+    # Further above, only the groups themselves tell what their names are.
+    realm.join("judy", ("x~", "mid", "low"))
+    realm.join("jane", ("x", "a/b", "inner", "leaf"))
+    for settings in ({}, {"parents": True}, {"group_name": "name", "parents": True}):
+        failure = await lookup_failure(await resolver(**settings), "judy")
+        assert "the name of the group above 'mid' ends with '~'" in failure
+    assert await (await resolver(group_name="name")).resolve("trudy") == KnownUser(("y~",))
+    realm.escapes = True
+    for settings, groups in (
+        ({}, {"/x/a~/b/inner/leaf"}),
+        ({"parents": True}, {"/x/a~/b/inner/leaf", "/x/a~/b/inner", "/x/a~/b", "/x"}),
+        ({"group_name": "name"}, {"leaf"}),
+        ({"group_name": "name", "parents": True}, {"leaf", "inner", "a/b", "x"}),
+    ):
+        outcome = await (await resolver(**settings)).resolve("jane")
+        assert isinstance(outcome, KnownUser)
+        assert {*outcome.groups} == groups
 
 
 async def test_names_that_are_not_unique(resolver: Build, realm: FakeRealm) -> None:

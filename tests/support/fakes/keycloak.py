@@ -129,8 +129,8 @@ class FakeRealm:
             case ["groups"]:
                 found = [path for path in self.groups if _is_found(path[-1], request)]
                 return [self._group(path) for path in found] if self.shows_users else []
-            case ["groups", key, ("members" | "children") as what]:
-                return self._inside(key, what)
+            case ["groups", key, *what]:
+                return self._inside(key, "".join(what))
         return Reply(404, {"error": "HTTP 404 Not Found"})
 
     def _name_of(self, key: str) -> str | None:
@@ -147,6 +147,8 @@ class FakeRealm:
         path = next((path for path, each in self.groups.items() if each == key), None)
         if path is None:
             return Reply(404, {"error": "Could not find group by id"})
+        if not what:
+            return Reply(200, self._group(path))
         if what == "children":
             return [self._group(each) for each in self.groups if each[:-1] == path]
         return [self._user(name) for name in self.users if key in self.users[name].groups]

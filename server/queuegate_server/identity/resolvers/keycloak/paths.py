@@ -21,16 +21,26 @@ def leaf(path: str) -> str:
     return _SEPARATOR.split(path)[-1].replace(_ESCAPED, "/")
 
 
+def escaped(name: str) -> str:
+    """Return a name with escaped slashes."""
+    return name.replace("/", _ESCAPED)
+
+
+def may_have_slash_above(path: str, name: str) -> bool:
+    """Return whether a name before the last one has an escaped slash, or ends with `~`."""
+    return _ESCAPED in path.removesuffix(escaped(name))
+
+
 def names_itself(path: str, name: str) -> bool:
     """Return whether a path ends in a group's name, with escaped slashes."""
-    end = "/" + name.replace("/", _ESCAPED)
+    end = "/" + escaped(name)
     return path.startswith("/") and path.endswith(end) and path[-len(end) - 1 : -len(end)] != "~"
 
 
 def ambiguous_path(path: str, name: str) -> UnusableData:
     """Return the fault for a path that does not end in the group's name, or could be another one's.
 
-    A name before the last one ends with `~`, if the last one has no slash.
+    The name before the last one ends with `~`, if the last one has no slash.
     """
     if "/" in name:
         reason = f"the name {name[:200]!r} contains a slash"

@@ -23,7 +23,9 @@ from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import (
     ambiguous_path,
     ancestors,
+    escaped,
     leaf,
+    may_have_slash_above,
     names_itself,
 )
 from queuegate_server.identity.resolvers.keycloak.user_names import UNSEARCHABLE, UserNames
@@ -193,11 +195,10 @@ class Realm(Provider):
                     text_field(group, "path", "groups"),
                     text_field(group, "name", "groups"),
                 )
-                if not names_itself(path, name) and (self._options.parents or not by_name):
-                    raise ambiguous_path(path, name)
                 names[path] = name
-                if self._options.parents:
-                    names |= {above: leaf(above) for above in ancestors(path)}
+                if self._options.parents or not by_name:
+                    above = await self._above(group, path, name)
+                    names |= above if self._options.parents else {}
                 if len(names) > self._options.max_groups:
                     raise too_many_groups(self._options)
         if not by_name:
@@ -207,6 +208,29 @@ class Realm(Provider):
             self._paths_of,
         )
         return spelled(names.values(), self._options)
+
+    async def _above(self, group: Mapping[str, Any], path: str, name: str) -> dict[str, str]:
+        """Return the names of the groups above a group, by their paths.
+
+        Raises UnusableData if a path could be that of another group, as far as Keycloak shows it.
+        """
+        found: dict[str, str] = {}
+        while names_itself(path, name):
+            if not may_have_slash_above(path, name):
+                return found | {above: leaf(above) for above in ancestors(path)}
+            if len(found) > self._options.max_groups:
+                raise too_many_groups(self._options)
+            parent = text_field(group, "parentId", "groups")
+            url = URL(f"{self._api}/groups/{segment(parent)}", encoded=True)
+            body = await self._get("group above", url, "view-users")
+            group = body if isinstance(body, dict) else {}
+            below, name_below = path, name
+            path = text_field(group, "path", "group above")
+            name = text_field(group, "name", "group above")
+            if f"{path}/{escaped(name_below)}" != below:
+                raise ambiguous_path(below, name_below)
+            found[path] = name
+        raise ambiguous_path(path, name)
 
     async def _paths_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
         """Return the paths of all groups with each of the given names."""
@@ -282,8 +306,8 @@ class Realm(Provider):
 
     async def _list(self, what: str, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
         url = address(self._api + path, {"briefRepresentation": "true", **query})
-        role = "query-groups" if path == "/groups" else "view-users"
-        return items_of(await self._get(what, url, role), what)
+        # view-users includes query-groups.
+        return items_of(await self._get(what, url, "view-users"), what)
 
     async def _get(self, what: str, url: URL, role: str) -> Any:
         """Return the JSON at an address that only clients with a role of realm-management get."""
