@@ -45,7 +45,8 @@ _MAX_SEARCHED_FIELDS: Final = 2_000
 """The maximum number of fields searched for faults in one request, at all nesting levels."""
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 1024 * 1024
-"""Longer messages may contain far too many items, so they are split one item at a time."""
+"""Longer messages may contain far too many items, so they are split one item at a time. Protobuf
+splits half a million empty items, or other fields of two bytes, in less than 10 ms."""
 _CONTINUATION: Final = 0x80
 _SHORT_TAG: Final = _CONTINUATION | 7
 """The bits of a tag that tell whether it has one byte, and its wire type."""

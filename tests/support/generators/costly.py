@@ -15,6 +15,8 @@ MOST: Final = 4_000_000
 """The size of a message, a little less than the default of `limits.max_message`."""
 OK, INVALID = "OK", "INVALID_ARGUMENT"
 SUBMIT: Final = access_pb2.ACCESS_TYPE_SUBMIT
+SPLIT: Final = 1 << 20
+"""The size of the largest batch whose items protobuf counts: 1 MiB."""
 ACCESS, POLICY, USER_GROUPS = (
     f"/queuegate.v1.{name}Service/" for name in ("Access", "Policy", "UserGroup")
 )
@@ -63,6 +65,8 @@ CHECKS: Final = {
 BATCHES: Final = {
     "endless length": (b"\x0a" + b"\xff" * MOST, INVALID),
     "empty items": (b"\x0a\x00" * (MOST // 2), INVALID),
+    "empty items, 1 MiB": (b"\x0a\x00" * (SPLIT // 2), INVALID),
+    "empty unknown groups, 1 MiB": (b"\x7b\x7c" * (SPLIT // 2), INVALID),
     "unknown fields": (b"\x10\x01" * (MOST // 2), INVALID),
     "deep groups": (b"\x7b" * MOST, INVALID),
     "long item": (field(1, b"\xff" * MOST), OK),
