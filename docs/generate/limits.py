@@ -123,7 +123,10 @@ def _followed() -> list[tuple[str, str]]:
     entry = pending.entry_allowance()
     return [
         (
-            "Memory for what all resolvers of a process keep of groups and users",
+            (
+                "Memory for what all resolvers of a process keep of groups and users, and for what "
+                f"they are reading, which counts as {sync_changes.READING_FACTOR} times its size"
+            ),
             _size(sync_changes.MAX_CONTENT_BYTES),
         ),
         ("Entry of a group or user", f"{entry.max_bytes / 2**20:.0f} MiB"),

@@ -373,7 +373,7 @@ def test_deleted_entries_that_are_reported_as_a_set(options: BuildOptions) -> No
     content = Content(given, lookup.users, lookup.kinds)
     content.is_loading = False
     noted: list[AffectedUsers] = []
-    stream = _Stream(Mock(), content.groups[0], noted.append)
+    stream = _Stream(Mock(), content.groups[0], noted.append, content.expect)
     uuids = [bytes([number]) * 16 for number in range(3)]
     for number, (uuid, user) in enumerate(zip(uuids, ("alice", "bob", "carol"), strict=True)):
         attributes = {"cn": [b"g"], "member": [dn(user).encode()]}

@@ -1,12 +1,20 @@
 """A hostile directory takes the service from nobody who does not need it."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import pytest
 
 from tests.resilience.invariants import Record
-from tests.resilience.isolation.new_users import POLICY, ask_about_new_users
+from tests.resilience.isolation.followed import MAX_MEMORY
+from tests.resilience.isolation.new_users import (
+    NEWCOMERS,
+    POLICY,
+    QUEUES,
+    ask_about_new_users,
+    expect_newcomers_to_wait,
+)
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
 from tests.support.fakes.hostile_directory import (
     DONE,
@@ -47,14 +55,19 @@ def _asked_user(values: bytes) -> Answer:
     groups = element(0x30, element(4, b"memberOf"), element(0x31, values))
 
     def answer(number: int, request: bytes) -> Iterable[bytes]:
-        before, _, after = request.partition(b"uid\x04")
-        assert before != request, "the search has no filter for a uid"
-        name = after[1 : 1 + after[0]]
+        name = _asked_name(request)
+        assert name, "the search has no filter for a uid"
         names = element(0x30, element(4, b"uid"), element(0x31, element(4, name)))
         dn = element(4, b"uid=" + name + b"," + BASE)
         yield _entry(element(ENTRY, dn, element(0x30, names + groups)))(number)
 
     return answer
+
+
+def _asked_name(request: bytes) -> bytes:
+    """Return the name of the user whom a search asks for; empty if it asks for something else."""
+    after = request.partition(b"uid\x04")[2]
+    return after[1 : 1 + after[0]] if after else b""
 
 
 def _entry(operation: bytes) -> Callable[[int], bytes]:
@@ -91,9 +104,18 @@ ANSWERS: dict[str, Answer] = {
 }
 
 
+def _honest(number: int, request: bytes) -> Iterable[bytes]:
+    """Answer that alice is in analytics, and everybody else in data."""
+    name = _asked_name(request)
+    if not name:
+        return [result(number)]
+    group = b"analytics" if name == b"alice" else b"data"
+    return _asked_user(element(4, b"cn=" + group + b"," + BASE))(number, request)
+
+
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[HostileDirectory]:
-    with hostile_directory(binding(lambda number, _: [result(number)])) as directory:
+    with hostile_directory(binding(_honest)) as directory:
         yield directory
 
 
@@ -122,7 +144,10 @@ partitions:
   default: {{resolver: corp, cache: {{failure_ttl: 1ms}}}}
 """
     )
-    with running_server("--config", str(config)) as server, observed(server) as found:
+    with (
+        running_server("--config", str(config)) as server,
+        observed(server, queues=QUEUES, max_memory=MAX_MEMORY) as found,
+    ):
         yield found
 
 
@@ -136,6 +161,28 @@ def test_a_hostile_directory(
     def flood() -> None:
         hostile.reply = binding(answer)
         ask_about_new_users(beside_directory.server.address)
-        hostile.reply = binding(lambda number, _: [result(number)])
+        hostile.reply = binding(_honest)
 
-    expect_isolation(beside_directory, record, flood)
+    expect_isolation(beside_directory, record, flood, MAX_MEMORY)
+
+
+NAMES: Final = map("honest{}".format, itertools.count())
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_new_users_of_a_hostile_directory(
+    hostile: HostileDirectory,
+    beside_directory: Observation,
+    record: Record,
+    answer: Answer,
+) -> None:
+    """They wait for the same source as the flood, but never longer than for a look-up."""
+
+    def reply(number: int, request: bytes) -> Iterable[bytes]:
+        is_honest = b"honest" in _asked_name(request)
+        return (_honest if is_honest else answer)(number, request)
+
+    hostile.reply = binding(reply)
+    names = itertools.islice(NAMES, NEWCOMERS)
+    expect_newcomers_to_wait(beside_directory.server.address, record, names)
+    hostile.reply = binding(_honest)

@@ -1,9 +1,11 @@
 """A server that follows a real directory keeps to the promised memory."""
 
+import contextlib
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import ldap
 
@@ -15,18 +17,38 @@ from tests.resilience.isolation.followed import (
     state,
     unit,
 )
-from tests.resilience.isolation.promise import MIN_CALLS, observed
+from tests.resilience.isolation.promise import (
+    MIN_CALLS,
+    Observation,
+    expect_isolation,
+    observed,
+)
 from tests.support.servers import ldap_entries as entries
+from tests.support.servers.queuegate_server import RunningServer
 from tests.support.servers.slapd import ADMIN, ADMIN_PASSWORD, GROUPS, PEOPLE
 
 LARGE_GROUPS: Final = 26
 MEMBERS: Final = 2_000
 """Of a large group, whose entry takes 8 MB."""
+MOST_MEMBERS: Final = 11_500
+"""Of a group whose entry takes 46 MiB."""
+OTHERS: Final = 7
+"""The large groups for which there is room while that entry is read."""
+PART: Final = 850
+"""The members that slapd takes in one change."""
 SMALL_GROUPS: Final = 14_000
 LEVELS: Final = 25
 WIDE: Final = "\U0001f600"
 """A letter for whose sake Python keeps each letter of a text in four bytes."""
 RESTARTS_SECONDS: Final = 10.0
+TOO_MUCH: Final = "take more than 256 MiB of memory"
+
+
+class Followed(NamedTuple):
+    server: RunningServer
+    administrator: Any
+    """A connection to the directory."""
+    beside: Observation
 
 
 def large_groups() -> Iterator[str]:
@@ -53,37 +75,87 @@ def directory(groups: Iterator[str]) -> str:
     return entries.base() + people + team + "".join(groups)
 
 
-def test_as_much_as_may_be_kept(tmp_path: Path, record: Record) -> None:
+def large_entry() -> Iterator[str]:
+    """A group whose entry is nearly as large as an entry may be, and as much beside it as fits."""
+    below = ",".join(f"ou={'x' * 200}{level}" for level in range(20))
+    yield from islice(large_groups(), OTHERS)
+    yield entries.group("large", *(f"uid=m{n},{below},{PEOPLE}" for n in range(MOST_MEMBERS)))
+
+
+@contextlib.contextmanager
+def followed(folder: Path, groups: Iterator[str]) -> Iterator[Followed]:
+    """Have a neighbour ask a server about known users, and about a queue that needs no groups."""
+    queues = ("root.open", "root.team")
     with (
-        following_server(tmp_path, "", directory(large_groups())) as (server, slapd),
-        observed(server, queues=("root.team",), max_memory=MAX_MEMORY) as beside,
+        following_server(folder, "", directory(groups)) as (server, slapd),
+        observed(server, queues=queues, max_memory=MAX_MEMORY) as beside,
     ):
-        expect_state(server, "following")
         administrator: Any = ldap.initialize(slapd.url)
         administrator.simple_bind_s(ADMIN, ADMIN_PASSWORD)
-        for verb in (ldap.MOD_ADD, ldap.MOD_DELETE):
-            for number in range(3):
-                change = (verb, "member", [entries.dn("carol").encode()])
-                administrator.modify_s(entries.group_dn(f"g{number}"), [change])
-        time.sleep(RESTARTS_SECONDS)
-        assert state(server) == "following"
-        outcomes = beside.report()["outcomes"]
-    record("beside the changes", f"{beside.peak >> 20} MiB, {outcomes}")
+        yield Followed(server, administrator, beside)
+
+
+def expect_all_answered(beside: Observation, record: Record, when: str) -> None:
+    """Expect that nobody has been refused since the last report."""
+    outcomes = beside.report()["outcomes"]
+    record(when, f"{beside.peak >> 20} MiB, {outcomes}")
     assert beside.peak < MAX_MEMORY
     assert outcomes["answered"] == sum(outcomes.values()) > MIN_CALLS
+
+
+def test_as_much_as_may_be_kept(tmp_path: Path, record: Record) -> None:
+    with followed(tmp_path, large_groups()) as (server, administrator, beside):
+        expect_state(server, "following")
+        expect_all_answered(beside, record, "while it is read")
+
+        def change() -> None:
+            for number in range(3):
+                change_members(administrator, f"g{number}")
+            time.sleep(RESTARTS_SECONDS)
+
+        expect_isolation(beside, record, change, MAX_MEMORY)
+        assert state(server) == "following"
+
+
+def test_a_large_entry_beside_others(tmp_path: Path, record: Record) -> None:
+    """What is kept, and the entry that is being read, take nearly as much as they may together."""
+    with followed(tmp_path, large_entry()) as (server, administrator, beside):
+        expect_state(server, "following")
+        expect_all_answered(beside, record, "while it is read")
+
+        def change() -> None:
+            change_members(administrator, "large")
+            time.sleep(RESTARTS_SECONDS)
+
+        expect_isolation(beside, record, change, MAX_MEMORY)
+        assert state(server) == "following"
+        assert TOO_MUCH not in "".join(server.errors)
+
+
+def test_a_large_entry_for_which_there_is_no_room(tmp_path: Path, record: Record) -> None:
+    """It is not read beside all that is kept, and the directory is not followed from then on."""
+    with followed(tmp_path, large_groups()) as (server, administrator, beside):
+        expect_state(server, "following")
+        below = ",".join(f"ou={'y' * 200}{level}" for level in range(20))
+        for start in range(0, MOST_MEMBERS - MEMBERS, PART):
+            members = [f"uid={start + n},{below},{PEOPLE}".encode() for n in range(PART)]
+            administrator.modify_s(entries.group_dn("g0"), [(ldap.MOD_ADD, "member", members)])
+        expect_state(server, "failed")
+        expect_isolation(beside, record, lambda: time.sleep(RESTARTS_SECONDS), MAX_MEMORY)
+        assert "the entry that is being read, take more than 256 MiB" in "".join(server.errors)
 
 
 def test_more_than_may_be_kept(tmp_path: Path, record: Record) -> None:
     """The directory is not followed, and is read again and again."""
-    with (
-        following_server(tmp_path, "", directory(small_groups())) as (server, _),
-        observed(server, queues=("root.team",), max_memory=MAX_MEMORY) as beside,
-    ):
+    with followed(tmp_path, small_groups()) as (server, _, beside):
         expect_state(server, "failed")
-        time.sleep(RESTARTS_SECONDS)
-        errors = "".join(server.errors)
-        outcomes = beside.report()["outcomes"]
-    record("beside the directory", f"{beside.peak >> 20} MiB, {outcomes}")
-    assert "take more than 256 MiB of memory" in errors
-    assert beside.peak < MAX_MEMORY
-    assert outcomes["answered"] == sum(outcomes.values()) > MIN_CALLS
+        expect_all_answered(beside, record, "while it is read")
+        expect_isolation(beside, record, lambda: time.sleep(RESTARTS_SECONDS), MAX_MEMORY)
+        assert TOO_MUCH in "".join(server.errors)
+
+
+def change_members(administrator: Any, group: str) -> None:
+    """Let a member join and leave a group."""
+    for verb in (ldap.MOD_ADD, ldap.MOD_DELETE):
+        change = (verb, "member", [entries.dn("carol").encode()])
+        administrator.modify_s(entries.group_dn(group), [change])

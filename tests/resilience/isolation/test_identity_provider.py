@@ -3,17 +3,20 @@
 import functools
 import itertools
 import json
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-import queuegate
 from tests.resilience.invariants import Record
-from tests.resilience.isolation.new_users import POLICY, ask_about_new_users
+from tests.resilience.isolation.followed import MAX_MEMORY
+from tests.resilience.isolation.new_users import (
+    NEWCOMERS,
+    POLICY,
+    QUEUES,
+    ask_about_new_users,
+    expect_newcomers_to_wait,
+)
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
 from tests.support.fakes.keycloak import API, CLIENT, SECRET, FakeRealm
 from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
@@ -107,50 +110,76 @@ ANSWERS: dict[str, Answer] = {
 }
 
 
-NEWCOMERS = 40
-"""How many new users ask one after the other beside a flood."""
-LOOKUP_TIMEOUT = 5.0
-"""How long a look-up may take by default, in seconds."""
-MAX_WAIT = 4 * LOOKUP_TIMEOUT
-"""However busy the machine is, an answer that takes longer does not come from a bounded look-up."""
+PARTITIONS = (
+    POLICY.replace(" analytics", " /analytics")
+    + """\
+  - name: other
+    queues:
+      - name: root
+        queues:
+          - {name: team, submitacl: " /analytics"}
+"""
+)
 
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[RestApi]:
-    realm = FakeRealm()
-    for name in range(len(ANSWERS) * NEWCOMERS):
-        realm.join(f"honest{name}", ("data",))
-    with running_api(realm.answer) as api:
+    with running_api(realm().answer) as api:
         yield api
 
 
 @pytest.fixture(scope="module")
+def honest() -> Iterator[RestApi]:
+    with running_api(realm().answer) as api:
+        yield api
+
+
+def realm() -> FakeRealm:
+    created = FakeRealm()
+    created.join("alice", ("analytics",))
+    for name in range(len(ANSWERS) * NEWCOMERS):
+        created.join(f"honest{name}", ("data",))
+    return created
+
+
+@pytest.fixture(scope="module")
 def beside_provider(
-    hostile: RestApi, tmp_path_factory: pytest.TempPathFactory
+    hostile: RestApi, honest: RestApi, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Observation]:
+    """Observe a server that knows alice's groups, and of which each partition has a provider."""
     folder = tmp_path_factory.mktemp("server")
-    (folder / "queues.yaml").write_text(POLICY)
+    (folder / "queues.yaml").write_text(PARTITIONS)
     secret = folder / "secret"
     secret.write_text(SECRET)
     secret.chmod(0o600)
     config = folder / "queuegate.yaml"
-    config.write_text(
+    resolvers = "".join(
         f"""\
-policy: {{path: {folder}/queues.yaml}}
-resolvers:
-  corp:
+  {name}:
     type: keycloak
-    url: {hostile.url}
+    url: {url}
     realm: corp
     client_id: {CLIENT}
     client_secret_file: {secret}
     allow_plaintext: true
     breaker_failures: 10000
+"""
+        for name, url in (("corp", hostile.url), ("others", honest.url))
+    )
+    config.write_text(
+        f"""\
+policy: {{path: {folder}/queues.yaml}}
+resolvers:
+{resolvers}
 partitions:
-  default: {{resolver: corp, cache: {{failure_ttl: 1ms}}}}
+  default: {{resolver: corp, acl_names: any, cache: {{failure_ttl: 1ms}}}}
+  other: {{resolver: others, acl_names: any}}
 """
     )
-    with running_server("--config", str(config)) as server, observed(server) as found:
+    with (
+        running_server("--config", str(config)) as server,
+        observed(server, queues=QUEUES, max_memory=MAX_MEMORY) as found,
+    ):
         yield found
 
 
@@ -165,7 +194,7 @@ def test_a_hostile_provider(
         assert len(hostile.requests) > asked
         hostile.fault = lambda _: None
 
-    expect_isolation(beside_provider, record, flood)
+    expect_isolation(beside_provider, record, flood, MAX_MEMORY)
 
 
 @pytest.mark.parametrize("number", range(len(ANSWERS)), ids=ANSWERS)
@@ -180,26 +209,24 @@ def test_new_users_of_a_hostile_provider(
         return None if "honest" in name else answer(request)
 
     hostile.fault = fault
-    latencies, outcomes = list[float](), Counter[str]()
-    with (
-        ThreadPoolExecutor(1) as pool,
-        queuegate.Client(
-            beside_provider.server.address, timeout=MAX_WAIT, retry=queuegate.Retry(attempts=1)
-        ) as client,
-    ):
-        flood = pool.submit(ask_about_new_users, beside_provider.server.address)
-        for newcomer in range(NEWCOMERS):
-            if flood.done():
-                break
-            start = time.monotonic()
-            try:
-                decision = client.check(f"honest{number * NEWCOMERS + newcomer}", "root.team")
-                outcomes["wrong" if decision.allowed else "answered"] += 1
-            except queuegate.QueuegateError as error:
-                outcomes[type(error).__name__] += 1
-            latencies.append(time.monotonic() - start)
-        flood.result()
+    expect_newcomers_to_wait(beside_provider.server.address, record, newcomers(number))
     hostile.fault = lambda _: None
-    record("new users", f"longest wait {max(latencies):.2f} s, {dict(outcomes)}")
-    assert outcomes["wrong"] == 0
-    assert max(latencies) < MAX_WAIT
+
+
+@pytest.mark.parametrize("number", range(len(ANSWERS)), ids=ANSWERS)
+def test_new_users_of_another_provider(
+    hostile: RestApi, beside_provider: Observation, record: Record, number: int
+) -> None:
+    """They share no look-ups with the flood, only the time in which answers are parsed."""
+    hostile.fault = list(ANSWERS.values())[number]
+    outcomes = expect_newcomers_to_wait(
+        beside_provider.server.address, record, newcomers(number), "other"
+    )
+    hostile.fault = lambda _: None
+    assert outcomes.keys() <= {"answered", "wrong"}
+
+
+def newcomers(number: int) -> list[str]:
+    """Return the names of users whom no other test with this provider asks about."""
+    first = number * NEWCOMERS
+    return [f"honest{name}" for name in range(first, first + NEWCOMERS)]

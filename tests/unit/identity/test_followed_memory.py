@@ -106,6 +106,26 @@ def test_all_followers_share_one_limit(content: Content, monkeypatch: pytest.Mon
         finish(content.groups[0].put(number.to_bytes(16), group(number, BASE, 1, 0)))
 
 
+def test_messages_that_are_being_read_share_the_limit(
+    content: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each counts as three times its size, until it has been read or its follower has ended."""
+    monkeypatch.setattr(sync_changes, "MAX_CONTENT_BYTES", 1 << 20)
+    other = Content(content.options, content.users, [])
+    other.expect(100 << 10)
+    content.resize(512 << 10)
+    content.expect(50 << 10)
+    with pytest.raises(SetupFault, match="is being read, take more than 1 MiB of memory"):
+        content.expect(100 << 10)
+    content.expect(0)
+    other.expect(150 << 10)
+    finish(content.clear())
+    with pytest.raises(SetupFault, match="is being read, take more than 1 MiB of memory"):
+        other.expect(400 << 10)
+    finish(other.clear())
+    content.expect(340 << 10)
+
+
 def test_users_who_were_removed_do_not_add_up(
     content: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,9 @@ class Receiver(NamedTuple):
     """The types of the response controls to decode."""
     hear: Callable[[], None] = lambda: None
     """Called whenever a message starts to arrive, and while a long one is being handled."""
+    expect: Callable[[int], None] = lambda _: None
+    """Called with the size of a message in bytes before it is read; may raise LdapFault, which ends
+    the search."""
 
 
 class SearchResult(NamedTuple):
@@ -253,6 +256,8 @@ class PendingRequests:
             self.is_receiving = head.operation in _RECEIVED
             self._hear_followed(request.receiver)
             request.allowance = request.allowance.renewed()
+            if self.is_receiving and not self._expect(head, request.receiver):
+                return False
         is_admitted = request is None or self._charge(head.id, request.allowance, head.size, 0)
         # Anyone who may create entries may create a long reference. It is ignored like any other.
         return is_admitted and not is_long
@@ -309,6 +314,15 @@ class PendingRequests:
             self.is_receiving = False
         except LdapFault as fault:
             self._fail(number, fault)
+
+    def _expect(self, head: MessageHead, receiver: Receiver) -> bool:
+        """Announce a message. If the receiver refuses it, fail the request and return False."""
+        try:
+            receiver.expect(head.size)
+        except LdapFault as fault:
+            self._fail(head.id, fault)
+            return False
+        return True
 
     def _hear_followed(self, receiver: Receiver) -> None:
         self.followed += 1

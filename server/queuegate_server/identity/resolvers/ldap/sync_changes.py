@@ -27,7 +27,10 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 MAX_CONTENT_BYTES: Final = 256 * 2**20
-"""The maximum memory for what all followers of the process keep of their directories, in bytes."""
+"""The maximum memory for what all followers of the process keep of their directories, and for the
+messages that they are reading, in bytes."""
+READING_FACTOR: Final = 3
+"""How many times its size a long message takes while it is read: as it arrived, and its values."""
 MAX_AFFECTED: Final = 1_000
 """The maximum number of affected users. If there are more, all users are."""
 MAX_VISITED: Final = 5_000
@@ -105,6 +108,8 @@ class _KeptMemory:
 
     size = 0
     """In bytes."""
+    reading = 0
+    """What the messages that are being read take besides, in bytes."""
 
 
 class Content:
@@ -122,6 +127,7 @@ class Content:
         """Whether the entries are being read, so that nobody is affected yet."""
         self.size = 0
         """The memory that the entries take, in bytes."""
+        self._reading = 0
 
     @property
     def watched(self) -> "Sequence[GroupEntries | UserEntries]":
@@ -139,8 +145,24 @@ class Content:
                 "narrow group_base and group_filter, or set changes_of_users: false",
             )
 
+    def expect(self, size: int) -> None:
+        """Note that a message of `size` bytes is about to be read; 0: that it has been.
+
+        Raises SetupFault if it does not fit beside what is kept.
+        """
+        _KeptMemory.reading += READING_FACTOR * size - self._reading
+        self._reading = READING_FACTOR * size
+        if size and _KeptMemory.size + _KeptMemory.reading > MAX_CONTENT_BYTES:
+            raise SetupFault(
+                "the groups and users to follow, and the entry that is being read, take more than "
+                f"{MAX_CONTENT_BYTES >> 20} MiB of memory",
+                "narrow group_base and group_filter, split the group, or set changes_of_users: "
+                "false",
+            )
+
     def clear(self) -> Iterator[None]:
         """Forget all entries, so that the next follower may keep as much."""
+        self.expect(0)
         _KeptMemory.size -= self.size
         self.size = 0
         for part in self.watched:

@@ -55,6 +55,7 @@ from queuegate_server.identity.resolvers.ldap.sync_messages import (
     sync_request,
 )
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
+from queuegate_server.runtime.resources import return_freed_memory, trim_heap
 
 HEARTBEAT_SECONDS: Final = 10.0
 """How often the connection is tested at least, in seconds."""
@@ -99,6 +100,7 @@ class SyncFollower:
 
     async def run(self) -> None:
         """Follow the directory until cancelled. Raises LdapFault."""
+        return_freed_memory()  # of long messages, for which there is only so much room
         server, _ = await self._pool.connection()
         connection = await self._pool.connector.connect(server.url)
         try:
@@ -106,7 +108,10 @@ class SyncFollower:
         except BaseException:
             connection.close()
             raise
-        streams = [_Stream(connection, part, self._note) for part in self._content.watched]
+        streams = [
+            _Stream(connection, part, self._note, self._content.expect)
+            for part in self._content.watched
+        ]
         tasks = [asyncio.create_task(each.run()) for each in streams]
         tasks += [
             asyncio.create_task(self._follow(connection, str(server.url), streams)),
@@ -124,6 +129,8 @@ class SyncFollower:
             await asyncio.gather(*tasks, return_exceptions=True)
             async for _ in in_steps(self._content.clear()):
                 pass
+            # Otherwise, the next follower's messages would take memory beside what is free already.
+            await asyncio.to_thread(trim_heap)
 
     def _note(self, affected: AffectedUsers) -> None:
         """Note that users are affected, or that only the position has changed."""
@@ -198,6 +205,7 @@ class _Stream:
         connection: LdapConnection,
         part: GroupEntries | UserEntries,
         note: Callable[[AffectedUsers], None],
+        expect: Callable[[int], None],
     ) -> None:
         self.query: Final = part.query
         self.name: Final = hashlib.sha256(repr(tuple(part.query)).encode()).hexdigest()[:16]
@@ -210,6 +218,7 @@ class _Stream:
         self._connection = connection
         self._part = part
         self._note = note
+        self._expect = expect
         self._requested = frozenset(map(str.lower, part.query.attributes))
 
     async def run(self) -> None:
@@ -219,8 +228,7 @@ class _Stream:
                 self._connection,
                 self.query,
                 sync_request(Mode.REFRESH_AND_PERSIST),
-                self._receive,
-                self._hear,
+                Receiver(self._receive, RESPONSE_CONTROLS, self._hear, self._expect),
             )
         except AccessDenied as fault:
             raise SetupFault(fault.detail, _DENIED) from None
@@ -239,6 +247,7 @@ class _Stream:
             self._note((yield from self._handle_entry(LdapEntry(name, content), controls)))
         elif name == SYNC_INFO:
             self._note((yield from self._handle_info(content)))
+        self._expect(0)
 
     def _handle_entry(
         self, entry: LdapEntry, controls: Sequence[ResponseControl]
@@ -306,11 +315,9 @@ async def _synchronize(
     connection: LdapConnection,
     query: Query,
     control: RequestControl,
-    receive: Callable[[FollowedMessage], Iterator[None]],
-    hear: Callable[[], None] = lambda: None,
+    receiver: Receiver,
 ) -> Sequence[Any]:
     """Run a synchronization; return the controls of its result. Raises LdapFault."""
-    receiver = Receiver(receive, RESPONSE_CONTROLS, hear)
     result = await connection.follow(query, control, entry_allowance(), receiver)
     return result.controls
 
@@ -325,12 +332,13 @@ async def _has_changed(connection: LdapConnection, query: Query, cookie: bytes) 
     Raises ServerFault if the server fails.
     """
 
-    def receive(_message: FollowedMessage) -> Iterator[None]:
+    def expect(_size: int) -> None:
         raise _Changed("")
 
+    receiver = Receiver(lambda _: iter(()), RESPONSE_CONTROLS, expect=expect)
     try:
         controls = await _synchronize(
-            connection, query, sync_request(Mode.REFRESH_ONLY, cookie), receive
+            connection, query, sync_request(Mode.REFRESH_ONLY, cookie), receiver
         )
     except ServerFault:
         raise
