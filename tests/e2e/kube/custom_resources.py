@@ -95,6 +95,7 @@ RESOURCES: Sequence[Resource] = (
     Resource("kubeflow.org", "Experiment", "experiments", "v1beta1"),
     Resource("kubeflow.org", "Notebook", "notebooks"),
     Resource("kubeflow.org", "Suggestion", "suggestions", "v1beta1"),
+    Resource("kubeflow.org", "ScheduledWorkflow", "scheduledworkflows", "v1beta1"),
     Resource("kubevirt.io", "VirtualMachine", "virtualmachines"),
     Resource("pool.kubevirt.io", "VirtualMachinePool", "virtualmachinepools", "v1beta1"),
     Resource(
@@ -114,6 +115,7 @@ RESOURCES: Sequence[Resource] = (
         *("snapshot.kubevirt.io", "VirtualMachineSnapshotContent"),
         *("virtualmachinesnapshotcontents", "v1beta1"),
     ),
+    Resource("snapshot.kubevirt.io", "VirtualMachineRestore", "virtualmachinerestores", "v1beta1"),
     Resource("apps.kruise.io", "PodProbeMarker", "podprobemarkers", "v1alpha1"),
     Resource("apps.kruise.io", "SidecarSet", "sidecarsets", "v1beta1", is_namespaced=False),
     Resource("apps.kruise.io", "UnitedDeployment", "uniteddeployments", "v1alpha1"),
@@ -130,6 +132,7 @@ RESOURCES: Sequence[Resource] = (
         *("scheduling.koordinator.sh", "PodMigrationJob", "podmigrationjobs", "v1alpha1"),
         is_namespaced=False,
     ),
+    Resource("workspace.devfile.io", "DevWorkspace", "devworkspaces", "v1alpha2"),
     Resource("workspace.devfile.io", "DevWorkspaceTemplate", "devworkspacetemplates", "v1alpha2"),
     Resource("argoproj.io", "EventBus", "eventbus", "v1alpha1"),
     Resource("machinelearning.seldon.io", "SeldonDeployment", "seldondeployments"),

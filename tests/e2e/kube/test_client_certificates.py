@@ -41,6 +41,14 @@ partitions:
                   - {name: team-open, submitacl: " research"}
                   - {name: team-closed, submitacl: " finance,dev"}
           - {name: shared, submitacl: " research"}
+          - name: kai
+            queues:
+              - {name: gpu, submitacl: " research"}
+              - {name: team-closed, submitacl: " finance"}
+          - name: volcano
+            queues:
+              - {name: batch, submitacl: " research"}
+              - {name: team-closed, submitacl: " finance"}
 """
 PEER = "kube-apiserver"
 
@@ -68,7 +76,9 @@ def directory(folder: Path, ca: trustme.CA) -> Iterator[Slapd]:
 
 def write_webhook_settings(folder: Path, slapd: Slapd) -> tuple[Path, trustme.CA]:
     """Write the settings of a webhook that requires a certificate and asks the directory."""
-    config, ca = write_settings(folder, {"mode": "deny", "schedulers": {"kueue": {}}}, POLICY)
+    flat = {name: {"below": f"root.{name}"} for name in ("kai", "volcano")}
+    queues = {"mode": "deny", "schedulers": {"kueue": {}, **flat}}
+    config, ca = write_settings(folder, queues, POLICY)
     ca.cert_pem.write_to_path(str(folder / "ca.crt"))
     password = folder / "password"
     password.write_text(PASSWORD)
@@ -148,13 +158,15 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Verified]:
                     yield Verified(cluster, webhook)
 
 
-def kubectl_create(api: ApiServer, folder: Path, user: str, queue: str) -> tuple[int, str]:
+def kubectl_create(
+    api: ApiServer, folder: Path, user: str, queue: str, key: str = KUEUE
+) -> tuple[int, str]:
     """Create a Job as a user, and return the status of kubectl with what it prints."""
     kubectl = program("kubectl")
     assert kubectl is not None
     kubeconfig = folder / f"{user}.json"
     kubeconfig.write_text(api.kubeconfig(user))
-    manifest = json.dumps(job(f"{user}-{queue}", {KUEUE: queue}))
+    manifest = json.dumps(job(f"{user}-{queue}", {key: queue}))
     command = [kubectl, f"--kubeconfig={kubeconfig}", f"--cache-dir={folder / 'cache'}"]
     done = subprocess.run(
         [*command, "create", "--namespace=dev", "--filename=-"],
@@ -184,6 +196,24 @@ def test_kubectl_prints_the_queues_that_the_directory_opens(
     assert "Queues you may use: team-open. To see why: " in printed
     assert "finance" not in printed
     assert "research" not in printed
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "key", "usable"),
+    [
+        ("kai", "kai.scheduler/queue", "gpu"),
+        ("volcano", "scheduling.volcano.sh/queue-name", "batch"),
+    ],
+)
+def test_usable_queues_are_those_of_the_scheduler(
+    verified: Verified, tmp_path: Path, scheduler: str, key: str, usable: str
+) -> None:
+    """As the user would write them into the label: flat names, none of another scheduler."""
+    status, printed = kubectl_create(verified.cluster, tmp_path, "bob", "team-closed", key)
+    assert status == 1
+    assert f"bob may not submit to root.{scheduler}.team-closed" in printed
+    assert f'(set in metadata.labels["{key}"])' in printed
+    assert f"Queues you may use: {usable}. To see why: " in printed
 
 
 def test_groups_of_the_api_server_do_not_count(verified: Verified) -> None:

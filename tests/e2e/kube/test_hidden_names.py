@@ -29,8 +29,8 @@ MERGE = "merge-patch+json"
 def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWebhook]:
     make_namespaces(cluster)
     groups = {
-        *("apps.kruise.io", "argoproj.io", "flink.apache.org", "grove.io"),
-        "sparkoperator.k8s.io",
+        *("apps.kruise.io", "argoproj.io", "clone.kubevirt.io", "flink.apache.org", "grove.io"),
+        *("kubeflow.org", "snapshot.kubevirt.io", "sparkoperator.k8s.io", "workspace.devfile.io"),
     }
     define(cluster, [each for each in RESOURCES if each.group in groups])
     queues = {
@@ -187,6 +187,38 @@ def dry_run(cluster: ApiServer, thing: dict[str, Any]) -> Any:
     return cluster.ask("bob", "POST", path, thing)
 
 
+def custom(version: str, kind: str, **spec: Any) -> dict[str, Any]:
+    """Return an object of a custom kind."""
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "c"}, "spec": spec}
+
+
+def katib(**source: Any) -> dict[str, Any]:
+    """Return an Experiment whose trials are made from a source."""
+    return custom("kubeflow.org/v1beta1", "Experiment", trialTemplate=source)
+
+
+def scheduled(specification: object) -> dict[str, Any]:
+    """Return a ScheduledWorkflow of Kubeflow Pipelines."""
+    workflow = {"spec": specification}
+    return custom("kubeflow.org/v1beta1", "ScheduledWorkflow", workflow=workflow)
+
+
+def workspace(*components: dict[str, Any]) -> dict[str, Any]:
+    """Return a DevWorkspace."""
+    template = {"components": list(components)}
+    return custom("workspace.devfile.io/v1alpha2", "DevWorkspace", template=template)
+
+
+CLONE = ("clone.kubevirt.io/v1beta1", "VirtualMachineClone")
+RESTORE = ("snapshot.kubevirt.io/v1beta1", "VirtualMachineRestore")
+TRIAL = {"spec": {"template": {"metadata": {"labels": {KUEUE: "team-open"}}, "spec": PODS}}}
+POD_AS_TEXT = '{"apiVersion": "v1", "kind": "Pod"}'
+LABEL_PATCH = (
+    '{"op": "add", "path": "/spec/template/metadata/labels/queue", "value": "root.closed"}'
+)
+OTHER_PATCH = '{"op": "add", "path": "/spec/runStrategy", "value": "Halted"}'
+WRITTEN_AS_TEXT = "the object is written as text"
+PATCHED = "spec.patches[0]: the patch may change labels or annotations"
 TEMPLATE = "the template is read from elsewhere"
 UNKNOWN = {
     "driver-template": (
@@ -217,6 +249,31 @@ UNKNOWN = {
         flink({"kubernetes.jobmanager.labels": "a:b:c"}),
         "the labels or annotations cannot be read",
     ),
+    "katib-configmap": (
+        katib(configMap={"configMapNamespace": "web", "configMapName": "t", "templatePath": "p"}),
+        f"spec.trialTemplate.configMap.configMapName: {TEMPLATE}",
+    ),
+    "kubeflow-pipelines": (
+        scheduled(f'{{"podMetadata": {{"labels": {{"{KUEUE}": "team-closed"}}}}}}'),
+        f"spec.workflow.spec: {WRITTEN_AS_TEXT}",
+    ),
+    "kubevirt-clone": (custom(*CLONE, patches=[LABEL_PATCH]), PATCHED),
+    "kubevirt-restore": (custom(*RESTORE, patches=[LABEL_PATCH]), PATCHED),
+    "devworkspace": (
+        workspace({"name": "a", "kubernetes": {"inlined": POD_AS_TEXT}}),
+        f"spec.template.components[0].kubernetes.inlined: {WRITTEN_AS_TEXT}",
+    ),
+    "devworkspace-plugin": (
+        workspace({"plugin": {"components": [{"openshift": {"inlined": POD_AS_TEXT}}]}}),
+        f"components[0].openshift.inlined: {WRITTEN_AS_TEXT}",
+    ),
+    "devworkspace-template": (
+        custom(
+            *("workspace.devfile.io/v1alpha2", "DevWorkspaceTemplate"),
+            components=[{"name": "a", "kubernetes": {"inlined": POD_AS_TEXT}}],
+        ),
+        f"spec.components[0].kubernetes.inlined: {WRITTEN_AS_TEXT}",
+    ),
     "argo-expression": (
         workflow("{{workflow.parameters.queue}}"),
         "an expression gives the key or the value",
@@ -237,8 +294,16 @@ def test_names_that_are_known_later(cluster: ApiServer, name: str) -> None:
         spark(arguments=["--conf", "a=b"]),
         flink({"kubernetes.jobmanager.labels": "app:x", "taskmanager.numberOfTaskSlots": "2"}),
         workflow("team-open"),
+        katib(trialSpec=TRIAL),
+        scheduled({"podMetadata": {"labels": {KUEUE: "team-open"}}}),
+        custom(*CLONE, patches=[OTHER_PATCH]),
+        custom(*RESTORE, patches=[OTHER_PATCH]),
+        workspace({"name": "a", "container": {"image": "i"}}),
     ],
-    ids=["spark-properties", "spark-arguments", "flink", "argo"],
+    ids=[
+        *("spark-properties", "spark-arguments", "flink", "argo", "katib", "kubeflow-pipelines"),
+        *("kubevirt-clone", "kubevirt-restore", "devworkspace"),
+    ],
 )
 def test_what_hides_no_name(cluster: ApiServer, thing: dict[str, Any]) -> None:
     created(dry_run(cluster, thing))

@@ -5,6 +5,7 @@ import json
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,6 +25,7 @@ NAMED = {KEY: "a"}
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 CORE, APPS, BATCH = "/api/v1", "/apis/apps/v1", "/apis/batch/v1"
+MERGE = "merge-patch+json"
 QUEUES: dict[str, Any] = {
     "mode": "deny",
     "exempt": ["^portal$"],
@@ -297,9 +299,24 @@ def test_bindings_and_namespaces(cluster: ApiServer, recorder: Recorder) -> None
     assert recorder.taken() == [("listed", "Namespace")]
 
 
-def test_all_kinds(cluster: ApiServer, recorder: Recorder) -> None:
-    """Unlisted custom resources are reviewed, but no Secrets, tokens, roles or leases."""
+@contextmanager
+def all_kinds(cluster: ApiServer, recorder: Recorder) -> Iterator[None]:
+    """Have the API server ask about all kinds in a block."""
+
+    def is_asked() -> bool:
+        return "unlisted" in create(cluster, recorder, OTHERS, {"data": {"queue": "a"}})
+
     register(cluster, recorder, "all", kinds="all")
+    try:
+        eventually(is_asked, True)
+        yield
+    finally:
+        created(cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/all-queues"))
+        eventually(is_asked, False)
+
+
+def test_all_kinds(cluster: ApiServer, recorder: Recorder) -> None:
+    """Unlisted custom resources are reviewed when their content changes."""
     two = ["listed", "others"]
 
     def asked(where: str, content: dict[str, Any]) -> list[str]:
@@ -307,25 +324,11 @@ def test_all_kinds(cluster: ApiServer, recorder: Recorder) -> None:
         found = create(cluster, recorder, where, content)
         return sorted({*found} - set(two)) or found
 
-    rbac, leases = "/apis/rbac.authorization.k8s.io/v1", "/apis/coordination.k8s.io/v1"
-    try:
-        eventually(lambda: asked(OTHERS, {"data": {"queue": "a"}}), ["unlisted"])
+    with all_kinds(cluster, recorder):
+        assert asked(OTHERS, {"data": {"queue": "a"}}) == ["unlisted"]
         assert asked(OTHERS, {"metadata": {"annotations": NAMED}}) == ["others", "others"]
         assert asked(RUNS, {"spec": {}}) == ["listed", "listed"]
         assert asked(TOKENS, {"token": "secret"}) == NOBODY
-        assert asked(f"{CORE}:secrets", {"data": {"a": "Yg=="}}) == NOBODY
-        assert asked(f"{CORE}:configmaps", {"data": {"a": "b"}}) == NOBODY
-        assert asked(f"{rbac}:roles", {"rules": []}) == NOBODY
-        assert asked(f"{leases}:leases", {"spec": {}}) == NOBODY
-        assert asked(f"{CORE}:pods", {"spec": SPEC}) == NOBODY
-        recorder.taken()
-        review = {"spec": {"token": "secret"}}
-        path = "/apis/authentication.k8s.io/v1/tokenreviews"
-        created(cluster.ask("admin", "POST", path, review))
-        account = f"{CORE}/namespaces/dev/serviceaccounts/x"
-        created(cluster.ask("bob", "POST", account[:-2], {"metadata": {"name": "x"}}))
-        created(cluster.ask("bob", "POST", f"{account}/token", {"spec": {"audiences": ["a"]}}))
-        assert recorder.taken() == []
 
         create(cluster, recorder, OTHERS, {"data": {"a": 1}}, name="changed")
         one = "/apis/example.com/v1/namespaces/dev/others/changed"
@@ -341,9 +344,67 @@ def test_all_kinds(cluster: ApiServer, recorder: Recorder) -> None:
         assert patch({"data": {"a": 2}}) == {"unlisted"}
         assert patch(owned("a")) == {"unlisted"}
         assert patch(owned()) == set()
-    finally:
-        created(cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/all-queues"))
-        eventually(lambda: asked(OTHERS, {"data": {"queue": "a"}}), NOBODY)
+
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+DEV = "namespaces/dev"
+REFERENCE = {"kind": "Role", "name": "r", "apiGroup": "rbac.authorization.k8s.io"}
+EVENT = {"metadata": {"generateName": "e-", "namespace": "dev"}, "reason": "R", "type": "Normal"}
+NEVER_SENT: list[tuple[str, dict[str, Any]]] = [
+    (f"{CORE}/{DEV}/secrets", {"metadata": {"name": "s"}, "data": {"a": "Yg=="}}),
+    (f"{CORE}/{DEV}/configmaps", {"metadata": {"name": "c"}, "data": {"a": "b"}}),
+    (f"{CORE}/{DEV}/pods", {"metadata": {"name": "p"}, "spec": SPEC}),
+    (f"{CORE}/nodes", {"metadata": {"name": "n"}, "spec": {"podCIDR": "10.0.0.0/24"}}),
+    (f"{CORE}/{DEV}/endpoints", {"metadata": {"name": "e"}, "subsets": []}),
+    (
+        f"{CORE}/{DEV}/events",
+        {**EVENT, "involvedObject": {"kind": "Pod", "namespace": "dev", "name": "p"}},
+    ),
+    (
+        f"/apis/events.k8s.io/v1/{DEV}/events",
+        {
+            **EVENT,
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "example.com/c",
+            "reportingInstance": "i",
+            "action": "A",
+            "regarding": {"kind": "Pod", "namespace": "dev", "name": "p"},
+        },
+    ),
+    (
+        f"/apis/discovery.k8s.io/v1/{DEV}/endpointslices",
+        {"metadata": {"name": "e"}, "addressType": "IPv4", "endpoints": []},
+    ),
+    (f"/apis/coordination.k8s.io/v1/{DEV}/leases", {"metadata": {"name": "l"}, "spec": {}}),
+    (f"{RBAC}/{DEV}/roles", {"metadata": {"name": "r"}, "rules": []}),
+    (f"{RBAC}/{DEV}/rolebindings", {"metadata": {"name": "r"}, "roleRef": REFERENCE}),
+    (f"{RBAC}/clusterroles", {"metadata": {"name": "r"}, "rules": []}),
+    (
+        f"{RBAC}/clusterrolebindings",
+        {"metadata": {"name": "r"}, "roleRef": {**REFERENCE, "kind": "ClusterRole"}},
+    ),
+    (f"{CORE}/{DEV}/serviceaccounts/x/token", {"spec": {"audiences": ["a"]}}),
+    ("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "secret"}}),
+    (
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        {"spec": {"user": "bob", "nonResourceAttributes": {"path": "/", "verb": "get"}}},
+    ),
+]
+"""With `kinds: all`: Secrets, tokens, roles, nodes, leases, events, endpoints."""
+
+
+def test_what_is_never_sent(cluster: ApiServer, recorder: Recorder) -> None:
+    accounts = f"{CORE}/{DEV}/serviceaccounts"
+    created(cluster.ask("admin", "POST", accounts, {"metadata": {"name": "x"}}))
+    with all_kinds(cluster, recorder):
+        for path, content in NEVER_SENT:
+            recorder.taken()
+            created(cluster.ask("admin", "POST", path, content))
+            assert recorder.taken() == [], path
+        # The status of nodes is what changes most.
+        status = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        created(cluster.ask("admin", "PATCH", f"{CORE}/nodes/n/status", status, MERGE))
+        assert recorder.taken() == []
 
 
 def test_objects_without_a_queue(cluster: ApiServer, recorder: Recorder) -> None:
