@@ -1,10 +1,12 @@
 """Policies in the form that gates receive."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from queuegate.gate import checks
 from queuegate.gate.local_partition import LocalPartition
 from queuegate.gate.policy_tables import PolicyTables
+from queuegate.gate.replica import LocalReplica
 from queuegate.policy.acl import parse
 from queuegate.policy.decision import RULES
 from queuegate.policy.queue import QueueAcls
@@ -52,6 +54,21 @@ def yunikorn_part(
         QueueAcls(path, parse(submit), parse(admin)) for path, (submit, admin) in queues.items()
     ]
     return compiled(build_partition(name, "", acls), **fields)
+
+
+def received(parts: Iterable[sync_pb2.PolicyPart]) -> LocalPartition:
+    """Return what a gate makes of all parts of the policy of the partition `default`.
+
+    Raises:
+        ValueError: The gate refuses a part.
+    """
+    replica = LocalReplica(is_complete=True)
+    for part in parts:
+        checks.check(sync_pb2.SyncResponse(policy=part))
+        replica.add_part(part)
+    partition = replica.state.policies["default"].partition
+    assert partition
+    return partition
 
 
 def local_partition(

@@ -2,8 +2,8 @@
 
     python -m tests.support.odd_tables
 
-writes `tests/vectors/odd_table_vectors.json`. Each vector has a name, a policy, and the questions
-of `gate_vectors.json`, or none if gates refuse the policy.
+writes `tests/vectors/odd_table_vectors.json`. Each vector has a name, the parts of a policy, and
+the questions of `gate_vectors.json`, or none if gates refuse the policy.
 """
 
 import base64
@@ -153,11 +153,136 @@ REFUSED: Final[Mapping[str, Callable[[], sync_pb2.PolicyPart]]] = {
 }
 
 
+PARTED: Final = tables(
+    [END, Level(1, 1, *ALICE), Level(1, 2, *DEV), Level(1, 2, *LIVY)],
+    [(0, "root", 1), (1, "a", 2)],
+    created=[(1, "*", 4)],
+)
+"""A policy to be sent in several parts."""
+NEXT: Final[Mapping[str, Any]] = {"partition": "default"}
+LAST: Final[Mapping[str, Any]] = {"partition": "default", "last": True}
+
+
+def _in_parts(*moved: Sequence[str]) -> list[sync_pb2.PolicyPart]:
+    """Return the policy in parts, each later one with some of its tables or columns."""
+    first = sync_pb2.PolicyPart()
+    first.CopyFrom(PARTED)
+    first.last = False
+    parts = [first]
+    for tables_of_part in moved:
+        part = sync_pb2.PolicyPart(partition="default")
+        for path in tables_of_part:
+            table, _, column = path.partition(".")
+            source: Any = getattr(first, table) if column else first
+            target = getattr(part, table) if column else part
+            getattr(target, column or table).MergeFrom(getattr(source, column or table))
+            source.ClearField(column or table)
+        parts.append(part)
+    parts[-1].last = True
+    return parts
+
+
+def _with_fields(**fields: Any) -> list[sync_pb2.PolicyPart]:
+    """Return the policy in two parts, the second with further fields."""
+    parts = _in_parts(["configured_queues", "created_queues"])
+    parts[-1].MergeFrom(sync_pb2.PolicyPart(**fields))
+    return parts
+
+
+def _row_by_row() -> list[sync_pb2.PolicyPart]:
+    """Return the policy in parts of one row of each table, which the created queues follow."""
+    parts = [_in_parts(["names", "levels", "configured_queues", "created_queues"])[0]]
+    for row, name in enumerate(NAMES):
+        part = sync_pb2.PolicyPart(**NEXT, names=[name])
+        for table in ("levels", "configured_queues"):
+            for field, column in getattr(PARTED, table).ListFields():
+                # The end lists nobody, and the first queue refers to the level after it.
+                first = row - (table == "configured_queues" or field.name == "listed")
+                values = column[first : first + 1] if first >= 0 else []
+                getattr(getattr(part, table), field.name).extend(values)
+        parts.append(part)
+    return [*parts, sync_pb2.PolicyPart(**LAST, created_queues=PARTED.created_queues)]
+
+
+REFUSED_IN_PARTS: Final[Mapping[str, list[sync_pb2.PolicyPart]]] = {
+    "names after the level that lists them": _in_parts(["names"]),
+    "levels after the queue that starts at them": _in_parts(["created_queues", "levels"]),
+    "levels after the created queue that starts at them": [
+        _in_parts(["levels", "configured_queues", "created_queues"])[0],
+        sync_pb2.PolicyPart(
+            **NEXT,
+            levels=tables([END], []).levels,
+            configured_queues=tables([], [(0, "root", 0)]).configured_queues,
+            created_queues=tables([], [], created=[(1, "*", 2)]).created_queues,
+        ),
+        sync_pb2.PolicyPart(**LAST, levels=tables([Level(1, 1, *ALICE)], [], reasons=()).levels),
+    ],
+    "queues after the created ones": _in_parts(["configured_queues"]),
+    "columns of levels that only the parts together complete": _in_parts(
+        ["levels.services", "configured_queues", "created_queues"]
+    ),
+    "columns of queues that only the parts together complete": _in_parts(
+        ["configured_queues.admin", "created_queues"]
+    ),
+    "columns of created queues that only the parts together complete": _in_parts(
+        ["created_queues.parent"]
+    ),
+    "a later part with the naming": _with_fields(naming=YARN),
+    "a later part with another naming": _with_fields(naming=SHORT_NAMES),
+    "a later part with the rules": _with_fields(rules=RULES),
+    "a later part with a level of ambiguous names": _with_fields(ambiguous_level=1),
+    "a later part that lets callers state groups": _with_fields(use_given_groups=True),
+    "a later part with a revision": _with_fields(revision=1),
+    "a later part with a checksum": _with_fields(checksum=b"1"),
+    "a later part with a resolver": _with_fields(resolver_fingerprint=b"1"),
+    "a policy without a first part": _in_parts(["created_queues"])[1:],
+    "a policy whose first part is of another partition": [
+        tables([END], [(0, "root", 0)]),
+        sync_pb2.PolicyPart(partition="gpu", first=True, rules=RULES, naming=YARN),
+        sync_pb2.PolicyPart(**LAST),
+    ],
+    "a policy that is removed between its parts": [
+        _in_parts(["created_queues"])[0],
+        sync_pb2.PolicyPart(partition="default", removed=True),
+        _in_parts(["created_queues"])[1],
+    ],
+}
+
+
 def _asked(user: str, queue: str, groups: list[str] | None, *answer: Any) -> list[Question]:
     """Return the question for both kinds of access, which have equal answers."""
     return [(user, queue, access, groups, [*answer]) for access in ("submit", "admin")]
 
 
+PARTED_ANSWERS: Final = [
+    *_asked("alice", "root", None, True, "user", "root", "alice", ""),
+    *_asked("bob", "root.a", ["dev"], True, "group", "root.a", "dev", ""),
+    *_asked("bob", "root.a", [], False, "no_match", "", "", ""),
+    *_asked("alice", "root.a.x", None, True, "user", "root", "alice", ""),
+]
+ODD_IN_PARTS: Final[Mapping[str, list[sync_pb2.PolicyPart]]] = {
+    "each table in a part of its own": _in_parts(
+        ["names"], ["levels"], ["configured_queues"], ["created_queues"]
+    ),
+    "each row in a part of its own": _row_by_row(),
+    "names of levels and reasons of ends in a later part": _in_parts(
+        ["levels.listed", "levels.end_reasons"]
+    ),
+    "a part with tables without rows after the created queues": [
+        *_in_parts(["created_queues"], [])[:2],
+        sync_pb2.PolicyPart(
+            **LAST,
+            levels=sync_pb2.LevelColumns(),
+            configured_queues=sync_pb2.QueueColumns(),
+            created_queues=sync_pb2.CreatedQueueColumns(),
+        ),
+    ],
+    "an empty part": _in_parts([]),
+    "a first part that comes again": [
+        tables([END], [(0, "root", 0)], names=["eve"]),
+        *_in_parts(["created_queues"]),
+    ],
+}
 ODD: Final[Mapping[str, tuple[sync_pb2.PolicyPart, list[Question]]]] = {
     "a level of queues in different places": (
         tables(
@@ -254,19 +379,24 @@ def vectors() -> str:
     """Return the file."""
     lines = []
     for name, policy, questions in _vectors():
-        text = base64.b64encode(policy.SerializeToString(deterministic=True)).decode()
-        vector = {"name": name, "policy": text, "questions": questions}
+        parts = [part.SerializeToString(deterministic=True) for part in policy]
+        texts = [base64.b64encode(part).decode() for part in parts]
+        vector = {"name": name, "parts": texts, "questions": questions}
         lines.append(json.dumps(vector, separators=(",", ":")))
     return "[\n{}\n]\n".format(",\n".join(lines))
 
 
-def _vectors() -> Iterator[tuple[str, sync_pb2.PolicyPart, list[Question] | None]]:
+def _vectors() -> Iterator[tuple[str, list[sync_pb2.PolicyPart], list[Question] | None]]:
     for fault, change in HOSTILE_TABLES.items():
-        yield fault, faulty(change), None
+        yield fault, [faulty(change)], None
     for name, build in REFUSED.items():
-        yield name, build(), None
+        yield name, [build()], None
+    for name, parts in REFUSED_IN_PARTS.items():
+        yield name, parts, None
     for name, (policy, questions) in ODD.items():
-        yield name, policy, questions
+        yield name, [policy], questions
+    for name, parts in ODD_IN_PARTS.items():
+        yield name, parts, PARTED_ANSWERS
 
 
 if __name__ == "__main__":

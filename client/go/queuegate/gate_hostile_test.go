@@ -51,10 +51,11 @@ func greeting(change func(*queuegatev1.SyncOpened)) *queuegatev1.SyncResponse {
 
 // partOf returns a part of a policy with some names.
 func partOf(isFirst bool, names ...string) *queuegatev1.SyncResponse {
-	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: &queuegatev1.PolicyPart{
-		Partition: "default", First: isFirst, Rules: policy.Rules, Names: names,
-		Naming: queuegatev1.QueueNaming_QUEUE_NAMING_YUNIKORN,
-	}}}
+	part := &queuegatev1.PolicyPart{Partition: "default", First: isFirst, Names: names}
+	if isFirst {
+		part.Rules, part.Naming = policy.Rules, queuegatev1.QueueNaming_QUEUE_NAMING_YUNIKORN
+	}
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: part}}
 }
 
 // If a server violates the protocol or the bounds, the gate drops the stream, sends checks to the
@@ -86,8 +87,13 @@ func TestServersThatAreNotBelieved(t *testing.T) {
 			s.answers.Store(false)
 			_ = s.transmit(greeting(unchanged))
 			for number := 0; ; number++ {
-				piece := partOf(number == 0)
-				piece.GetPolicy().ConfiguredQueues = &queuegatev1.QueueColumns{Name: slices.Repeat([]string{"q"}, 10_000)}
+				piece, zeros := partOf(number == 0), make([]uint32, 10_000)
+				piece.GetPolicy().Levels = &queuegatev1.LevelColumns{
+					Above: zeros[:1], Depth: zeros[:1], Users: zeros[:1], Groups: zeros[:1], Services: zeros[:1],
+				}
+				piece.GetPolicy().ConfiguredQueues = &queuegatev1.QueueColumns{
+					Name: slices.Repeat([]string{"q"}, len(zeros)), Parent: zeros, Submit: zeros, Admin: zeros,
+				}
 				if s.transmit(piece) != nil {
 					return
 				}

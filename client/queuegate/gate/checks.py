@@ -23,6 +23,15 @@ _NOT_FOUND: Final = user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND
 
 
 _TABLES: Final = ("levels", "configured_queues", "created_queues")
+_OF_FIRST_PARTS: Final = (
+    "revision",
+    "checksum",
+    "use_given_groups",
+    "rules",
+    "resolver_fingerprint",
+    "naming",
+    "ambiguous_level",
+)
 
 
 class BrokenProtocol(Exception):
@@ -103,6 +112,10 @@ def _check_policy(part: sync_pb2.PolicyPart) -> None:
     if is_complete and (part.names or any(part.HasField(table) for table in _TABLES)):
         raise ValueError(
             f"the policy of {part.partition!r} is removed or unchanged, but has queues"
+        )
+    if not (part.first or is_complete) and any(getattr(part, name) for name in _OF_FIRST_PARTS):
+        raise ValueError(
+            f"a later part of the policy of {part.partition!r} has fields of the first part"
         )
 
 

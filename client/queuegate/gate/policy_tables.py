@@ -230,7 +230,7 @@ class PolicyTables:
         _check_queue_names(rows.name)
         if max(chain(rows.submit, rows.admin), default=-1) >= len(self.above):
             raise ValueError("a queue refers to a level that does not exist")
-        if self._created_depths:
+        if rows.name and self._created_depths:
             raise ValueError("a queue follows the created queues")
         paths, depths, queues = self.paths, self._queue_depths, self.queues
         total = self.path_bytes

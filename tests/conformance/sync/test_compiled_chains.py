@@ -14,11 +14,12 @@ from queuegate.policy.decide import usable
 from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.engine import ServedPartition
 from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.sync import compiler
 from tests.support import gate_vectors
-from tests.support.compiled_policies import local_partition
+from tests.support.compiled_policies import local_partition, received
 from tests.support.gate_differences import askers, differences
 from tests.support.generators import yarn_templates
 from tests.support.generators.partitions import (
@@ -29,6 +30,7 @@ from tests.support.generators.partitions import (
     REAL_USERS,
     USERS,
 )
+from tests.support.snapshots import groups_named_as_users
 from tests.support.yarn_layer_answers import QUESTIONS
 from tests.support.yarn_vectors import VECTORS, loaded, readings
 
@@ -135,6 +137,24 @@ def test_very_many_queues_that_might_be_created_are_asked_about(
     people = askers(*yarn_templates.PEOPLE)
     decided, different = differences(partition, gate, partition.paths, people)
     assert (decided, different) == (2 * len(partition.paths), [])
+
+
+async def test_queues_that_will_be_created_in_several_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiler, "_STEP_QUEUES", 2)
+    monkeypatch.setattr(compiler, "MAX_PART_BYTES", 100)
+    chance = random.Random(2)
+    text = yarn_templates.capacity_scheduler(chance).encode()
+    loaded_policy = load_policy("capacity-scheduler", text, "cs.xml", FormatOptions(yarn=HADOOP))
+    partition = loaded_policy.partitions["default"]
+    served = ServedPartition(partition, groups_named_as_users(), True)
+    parts = (await compiler._ship(served, 1)).parts
+    assert [bool(part.policy.created_queues.name) for part in parts].count(True) > 1
+    gate = received(part.policy for part in parts)
+    created = [each for each in partition.created_below("root") if partition.creates(each)]
+    people = askers(*yarn_templates.PEOPLE)
+    assert differences(partition, gate, created, people) == (2 * len(created), [])
 
 
 @given(

@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 
 from queuegate.gate.local_partition import LocalPartition
-from queuegate.gate.policy_tables import PolicyTables
 from queuegate.policy.decision import Access
 from queuegate.v1 import sync_pb2
 from tests.support import odd_tables
+from tests.support.compiled_policies import received
 
 VECTORS: Final = json.loads(odd_tables.FILE.read_text())
 REFUSED: Final = [vector for vector in VECTORS if vector["questions"] is None]
@@ -24,11 +24,8 @@ MAX_BYTES_PER_QUESTION: Final = 16_384
 
 def read(vector: dict[str, Any]) -> LocalPartition:
     """Return what a gate reads from the policy of a vector."""
-    part = sync_pb2.PolicyPart.FromString(base64.b64decode(vector["policy"]))
-    tables = PolicyTables()
-    tables.add(part)
-    tables.finish()
-    return LocalPartition(part.partition, part.naming, tables, part.ambiguous_level)
+    parts = map(base64.b64decode, vector["parts"])
+    return received(map(sync_pb2.PolicyPart.FromString, parts))
 
 
 def answer(gate: LocalPartition, question: list[Any]) -> list[Any] | None:
@@ -60,17 +57,14 @@ def test_odd_tables(vector: dict[str, Any]) -> None:
 
 def test_the_file_is_current() -> None:
     assert odd_tables.FILE.read_text() == odd_tables.vectors()
-    assert len(REFUSED) > len(odd_tables.REFUSED)
+    assert len(REFUSED) > len(odd_tables.REFUSED) + len(odd_tables.REFUSED_IN_PARTS)
 
 
 def test_the_memory_of_a_question() -> None:
     """The longest chain below a queue where YARN creates others, asked about ever new paths."""
     deepest = [depth for depth in range(2, 22) for _ in range(2)]
     part = odd_tables.created_chain(deepest, 20)
-    tables = PolicyTables()
-    tables.add(part)
-    tables.finish()
-    gate = LocalPartition("default", part.naming, tables, 0)
+    gate = received([part])
     questions = [f"root{'.x' * 19}.q{number}" for number in range(1_000)]
     for queue in questions[:100]:
         assert answer(gate, ["alice", queue, "submit", None, None])

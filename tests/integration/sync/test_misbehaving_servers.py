@@ -91,7 +91,10 @@ BROKEN: dict[str, Callable[[], Any]] = {
     "the first message must be `opened`": part,
     "must have a lease and a ping interval": lambda: opened(lease_millis=0),
     "must have a lease and a ping": lambda: opened(ping_interval_millis=0),
-    "are incomplete": lambda: part(first=False),
+    "are incomplete": lambda: sync_pb2.SyncResponse(
+        policy=sync_pb2.PolicyPart(partition="default", last=True)
+    ),
+    "has fields of the first part": lambda: part(first=False),
     "this gate does not have it": lambda: part(unchanged=True),
 }
 

@@ -98,11 +98,14 @@ def test_tables_that_no_server_sends(gate: Gate, fault: str) -> None:
 
 
 def test_a_queue_does_not_follow_those_that_will_be_created(gate: Gate) -> None:
-    first, second = (yunikorn_part(first=each, last=not each) for each in (True, False))
+    first = yunikorn_part(last=False)
     first.created_queues.MergeFrom(
         sync_pb2.CreatedQueueColumns(parent=[1], name=["*"], submit=[0], admin=[0])
     )
     gate.say(policy=first)
+    second = sync_pb2.PolicyPart(
+        partition="default", configured_queues=first.configured_queues, last=True
+    )
     with pytest.raises(ValueError, match="a queue follows the created queues"):
         gate.say(policy=second)
 
@@ -139,7 +142,7 @@ def test_parts_do_not_outlive_a_reset(gate: Gate) -> None:
     gate.say(**part("root.a", last=False))
     gate.say(**opened())
     with pytest.raises(ValueError, match="are incomplete"):
-        gate.say(**part("root.a", first=False))
+        gate.say(policy=sync_pb2.PolicyPart(partition="default", last=True))
 
 
 def test_a_partition_that_is_not_followed() -> None:

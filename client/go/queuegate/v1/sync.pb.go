@@ -1724,6 +1724,16 @@ func (x *CreatedQueueColumns) GetAdmin() []uint32 {
 
 // A part of a partition's policy. All parts of a policy are sent in sequence before the next checkpoint
 // or pong. A first part discards any incomplete policy.
+//
+// A part is complete in itself: it needs only the parts before it. So that all callers accept the same
+// policies, a caller refuses a part if
+//
+// - it is not the first part, `removed` or `unchanged`, and contains a field that `first` does not list;
+// - columns that must have the same length do not have it in this part alone;
+// - its rows refer to names, levels or queues that neither it nor an earlier part contains;
+// - it contains queues, and an earlier part contains entries for created queues.
+//
+// The last three apply only if the caller supports the policy's `rules` and `naming`.
 type PolicyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the partition.

@@ -75,8 +75,15 @@ func checkPart(part *queuegatev1.PolicyPart) error {
 	case (part.GetRemoved() || part.GetUnchanged()) && (len(part.GetNames()) > 0 || part.GetLevels() != nil ||
 		part.GetConfiguredQueues() != nil || part.GetCreatedQueues() != nil):
 		return fmt.Errorf("the policy of %q is removed or unchanged, but has queues", part.GetPartition())
+	case !part.GetFirst() && !part.GetRemoved() && !part.GetUnchanged() && hasFieldsOfFirst(part):
+		return fmt.Errorf("a later part of the policy of %q has fields of the first part", part.GetPartition())
 	}
 	return nil
+}
+
+func hasFieldsOfFirst(part *queuegatev1.PolicyPart) bool {
+	return part.GetRevision() != 0 || len(part.GetChecksum()) > 0 || part.GetUseGivenGroups() || part.GetRules() != 0 ||
+		len(part.GetResolverFingerprint()) > 0 || part.GetNaming() != 0 || part.GetAmbiguousLevel() != 0
 }
 
 func checkPartitions(field string, names ...string) error {

@@ -79,6 +79,7 @@ type replica struct {
 	heldSize size
 	parts    *queuegatev1.PolicyPart // the merged parts of the incomplete policy
 	partSize size                    // of parts
+	readable bool                    // the gate supports the rules of the incomplete policy
 }
 
 func newReplica(partial bool, onPolicy func()) *replica {
@@ -138,13 +139,17 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		return nil
 	case part.GetFirst():
 		r.parts, r.partSize = &queuegatev1.PolicyPart{}, size{}
+		r.readable = part.GetRules() == policy.Rules && policy.Naming(part.GetNaming()).IsKnown()
 	case r.parts == nil || r.parts.GetPartition() != name:
 		return errors.New("the first part of a policy is missing")
-	case len(part.GetConfiguredQueues().GetName()) > 0 && len(r.parts.GetCreatedQueues().GetName()) > 0:
-		return errors.New("a queue follows the created queues")
 	}
 	if err := r.count(name, sizeOf(part)); err != nil {
 		return err
+	}
+	if r.readable {
+		if err := checkRows(r.parts, part); err != nil {
+			return fmt.Errorf("the policy of %q: %w", name, err)
+		}
 	}
 	proto.Merge(r.parts, part)
 	if !part.GetLast() {
@@ -155,7 +160,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		name: name, checksum: sent.GetChecksum(), revision: sent.GetRevision(),
 		useGivenGroups: sent.GetUseGivenGroups(), resolverFingerprint: sent.GetResolverFingerprint(),
 	}
-	if sent.GetRules() == policy.Rules && policy.Naming(sent.GetNaming()).IsKnown() {
+	if r.readable {
 		partition, pathBytes, err := readTables(sent)
 		if err == nil {
 			err = r.count(name, size{len(sizeLimits) - 1: pathBytes})

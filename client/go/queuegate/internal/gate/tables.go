@@ -18,8 +18,30 @@ var endReasons = map[queuegatev1.Reason]policy.Reason{
 	queuegatev1.Reason_REASON_NO_MATCH:      policy.NoMatch,
 }
 
-// readTables validates the tables of a policy, merged from its parts, and returns its partition and the
-// size of its paths in bytes. Rows refer to earlier rows by distance, so tables cannot contain cycles.
+// checkRows validates what a part must satisfy without the parts that follow it.
+func checkRows(earlier, part *queuegatev1.PolicyPart) error {
+	levels, queues, created := part.GetLevels(), part.GetConfiguredQueues(), part.GetCreatedQueues()
+	count := uint32(len(earlier.GetLevels().GetAbove()) + len(levels.GetAbove()))
+	switch {
+	case !haveLength(len(levels.GetAbove()), levels.GetDepth(), levels.GetUsers(), levels.GetGroups(), levels.GetServices()):
+		return errors.New("the columns of levels have different lengths")
+	case !haveLength(len(queues.GetName()), queues.GetParent(), queues.GetSubmit(), queues.GetAdmin()):
+		return errors.New("the columns of queues have different lengths")
+	case !haveLength(len(created.GetName()), created.GetParent(), created.GetSubmit(), created.GetAdmin()):
+		return errors.New("the columns of created queues have different lengths")
+	case !areBelow(uint32(len(earlier.GetNames())+len(part.GetNames())), levels.GetListed()):
+		return errors.New("a level lists a name that does not exist")
+	case !areBelow(count, queues.GetSubmit(), queues.GetAdmin()), !areBelow(count+1, created.GetSubmit(), created.GetAdmin()):
+		return errors.New("a queue refers to a level that does not exist")
+	case len(queues.GetName()) > 0 && len(earlier.GetCreatedQueues().GetName()) > 0:
+		return errors.New("a queue follows the created queues")
+	}
+	return nil
+}
+
+// readTables validates the tables of a policy, merged from its parts, which checkRows has validated, and
+// returns its partition and the size of its paths in bytes. Rows refer to earlier rows by distance, so tables
+// cannot contain cycles.
 func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
 	p := &policy.Partition{
 		Naming: policy.Naming(sent.GetNaming()), Ambiguous: sent.GetAmbiguousLevel(),
@@ -44,19 +66,11 @@ func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
 		return nil, 0, err
 	}
 	deepest := slices.Max(depths)
-	levels := uint32(len(p.Levels))
-	if p.Ambiguous >= levels {
+	if p.Ambiguous >= uint32(len(p.Levels)) {
 		return nil, 0, errors.New("ambiguous names refer to a level that does not exist")
 	}
 	if slices.ContainsFunc(p.Levels, func(level policy.Level) bool { return level.Depth > deepest }) {
 		return nil, 0, errors.New("a level is deeper than the path of any queue")
-	}
-	for _, starts := range p.Starts {
-		for number, start := range starts {
-			if start >= levels && (number < len(p.Paths) || start != policy.UnknownLevel) {
-				return nil, 0, errors.New("a queue refers to a level that does not exist")
-			}
-		}
 	}
 	if err := checkChains(p, lengths, depths); err != nil {
 		return nil, 0, err
@@ -104,12 +118,6 @@ func checkChains(p *policy.Partition, lengths []int, depths []uint32) error {
 // readLevels returns the number of levels above each level.
 func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) ([]int, error) {
 	count := len(sent.GetAbove())
-	if !haveLength(count, sent.GetDepth(), sent.GetUsers(), sent.GetGroups(), sent.GetServices()) {
-		return nil, errors.New("the columns of levels have different lengths")
-	}
-	if slices.ContainsFunc(p.Listed, func(name uint32) bool { return name >= uint32(len(p.Names)) }) {
-		return nil, errors.New("a level lists a name that does not exist")
-	}
 	p.Levels = make([]policy.Level, count)
 	lengths, ends := make([]int, count), sent.GetEndReasons()
 	first, last := uint64(0), uint64(0)
@@ -152,9 +160,6 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) ([]int, err
 // readQueues returns the total size of all paths.
 func readQueues(p *policy.Partition, sent *queuegatev1.QueueColumns) (pathBytes int, err error) {
 	count := len(sent.GetName())
-	if !haveLength(count, sent.GetParent(), sent.GetSubmit(), sent.GetAdmin()) {
-		return 0, errors.New("the columns of queues have different lengths")
-	}
 	if count == 0 || sent.Name[0] != policy.Root || sent.Parent[0] != 0 {
 		return 0, fmt.Errorf("the first queue is not %q", policy.Root)
 	}
@@ -195,9 +200,6 @@ func readQueues(p *policy.Partition, sent *queuegatev1.QueueColumns) (pathBytes 
 // readCreated returns the number of levels in each path.
 func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) ([]uint32, error) {
 	first, count := len(p.Paths), len(sent.GetName())
-	if !haveLength(count, sent.GetParent(), sent.GetSubmit(), sent.GetAdmin()) {
-		return nil, errors.New("the columns of created queues have different lengths")
-	}
 	if slices.ContainsFunc(sent.GetName(), isNoQueueName) {
 		return nil, errors.New("a queue name is empty or contains a dot")
 	}
@@ -231,6 +233,12 @@ func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) ([]
 
 func haveLength(length int, columns ...[]uint32) bool {
 	return !slices.ContainsFunc(columns, func(column []uint32) bool { return len(column) != length })
+}
+
+// areBelow returns whether all numbers of the columns are below a limit.
+func areBelow(limit uint32, columns ...[]uint32) bool {
+	isMissing := func(number uint32) bool { return number >= limit }
+	return !slices.ContainsFunc(columns, func(column []uint32) bool { return slices.ContainsFunc(column, isMissing) })
 }
 
 func isNoQueueName(name string) bool { return name == "" || strings.Contains(name, ".") }

@@ -97,6 +97,21 @@ final class MessageChecks {
     if ((part.getRemoved() || part.getUnchanged()) && hasQueues) {
       throw new ProtocolFault(policy + "removed or unchanged, but has queues");
     }
+    boolean isLater = !part.getFirst() && !part.getRemoved() && !part.getUnchanged();
+    if (isLater && hasFieldsOfFirst(part)) {
+      throw new ProtocolFault(
+          "a later part of the policy of \"" + part.getPartition() + "\" has fields of the first part");
+    }
+  }
+
+  private static boolean hasFieldsOfFirst(PolicyPart part) {
+    return part.getRevision() != 0
+        || !part.getChecksum().isEmpty()
+        || part.getUseGivenGroups()
+        || part.getRules() != 0
+        || !part.getResolverFingerprint().isEmpty()
+        || part.getNamingValue() != 0
+        || part.getAmbiguousLevel() != 0;
   }
 
   private static void checkPartitions(String field, List<String> names) throws ProtocolFault {

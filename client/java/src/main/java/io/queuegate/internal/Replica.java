@@ -44,6 +44,7 @@ final class Replica {
   private final long[] heldSize = new long[LIMITS.length];
   private PolicyPart.Builder parts; // the merged parts of the incomplete policy
   private long[] partSize;
+  private boolean isReadable; // whether the gate supports the rules of the incomplete policy
 
   /** A gate's rights and duties, as set by the server. */
   static final class Rights {
@@ -178,11 +179,9 @@ final class Replica {
     if (part.getFirst()) {
       parts = PolicyPart.newBuilder();
       partSize = new long[LIMITS.length];
+      isReadable = part.getRules() == Partition.RULES && NAMINGS.contains(part.getNaming());
     } else if (parts == null || !parts.getPartition().equals(name)) {
       throw new ProtocolFault("the first part of a policy is missing");
-    } else if (part.getConfiguredQueues().getNameCount() > 0
-        && parts.getCreatedQueues().getNameCount() > 0) {
-      throw new ProtocolFault("a queue follows the created queues");
     }
     count(
         name,
@@ -193,23 +192,26 @@ final class Replica {
         part.getLevels().getListedCount(),
         part.getSerializedSize(),
         0);
-    parts.mergeFrom(part);
-    if (part.getLast()) {
-      complete(parts.build());
+    try {
+      if (isReadable) {
+        Tables.checkRows(parts, part);
+      }
+      parts.mergeFrom(part);
+      if (part.getLast()) {
+        complete(parts.build());
+      }
+    } catch (ProtocolFault fault) {
+      throw new ProtocolFault("the policy of \"" + name + "\": " + fault.getMessage());
     }
   }
 
   private void complete(PolicyPart sent) throws ProtocolFault {
     parts = null;
     Partition partition = null;
-    if (sent.getRules() == Partition.RULES && NAMINGS.contains(sent.getNaming())) {
-      try {
-        Tables.Read read = Tables.read(sent);
-        count(sent.getPartition(), 0, 0, 0, 0, 0, 0, read.pathBytes);
-        partition = read.partition;
-      } catch (ProtocolFault fault) {
-        throw new ProtocolFault("the policy of \"" + sent.getPartition() + "\": " + fault.getMessage());
-      }
+    if (isReadable) {
+      Tables.Read read = Tables.read(sent);
+      count(sent.getPartition(), 0, 0, 0, 0, 0, 0, read.pathBytes);
+      partition = read.partition;
     }
     decideFrom(new PartitionPolicy(sent, sent.getChecksum(), partition, partSize));
   }

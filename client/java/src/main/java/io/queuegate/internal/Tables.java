@@ -4,6 +4,7 @@ import io.queuegate.Reason;
 import io.queuegate.v1.CreatedQueueColumns;
 import io.queuegate.v1.LevelColumns;
 import io.queuegate.v1.PolicyPart;
+import io.queuegate.v1.PolicyPartOrBuilder;
 import io.queuegate.v1.QueueColumns;
 import io.queuegate.v1.QueueNaming;
 import java.util.Arrays;
@@ -12,8 +13,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Reads and validates the tables of a policy, merged from its parts. Rows refer to earlier rows by
- * distance, so tables cannot contain cycles.
+ * Reads and validates the tables of a policy, merged from its parts, which {@link #checkRows} has
+ * validated. Rows refer to earlier rows by distance, so tables cannot contain cycles.
  */
 final class Tables {
   private final Partition partition = new Partition();
@@ -34,6 +35,45 @@ final class Tables {
       partition = tables.partition;
       pathBytes = tables.pathBytes;
     }
+  }
+
+  /** Validates what a part must satisfy without the parts that follow it. */
+  static void checkRows(PolicyPartOrBuilder earlier, PolicyPart part) throws ProtocolFault {
+    LevelColumns levels = part.getLevels();
+    int count = levels.getAboveCount();
+    if (levels.getDepthCount() != count
+        || levels.getUsersCount() != count
+        || levels.getGroupsCount() != count
+        || levels.getServicesCount() != count) {
+      throw new ProtocolFault("the columns of levels have different lengths");
+    }
+    QueueColumns queues = part.getConfiguredQueues();
+    count = queues.getNameCount();
+    if (queues.getParentCount() != count || queues.getSubmitCount() != count || queues.getAdminCount() != count) {
+      throw new ProtocolFault("the columns of queues have different lengths");
+    }
+    CreatedQueueColumns created = part.getCreatedQueues();
+    count = created.getNameCount();
+    if (created.getParentCount() != count || created.getSubmitCount() != count || created.getAdminCount() != count) {
+      throw new ProtocolFault("the columns of created queues have different lengths");
+    }
+    if (!areBelow(levels.getListedList(), earlier.getNamesCount() + part.getNamesCount())) {
+      throw new ProtocolFault("a level lists a name that does not exist");
+    }
+    int known = earlier.getLevelsOrBuilder().getAboveCount() + levels.getAboveCount();
+    if (!areBelow(queues.getSubmitList(), known)
+        || !areBelow(queues.getAdminList(), known)
+        || !areBelow(created.getSubmitList(), known + 1)
+        || !areBelow(created.getAdminList(), known + 1)) {
+      throw new ProtocolFault("a queue refers to a level that does not exist");
+    }
+    if (queues.getNameCount() > 0 && earlier.getCreatedQueuesOrBuilder().getNameCount() > 0) {
+      throw new ProtocolFault("a queue follows the created queues");
+    }
+  }
+
+  private static boolean areBelow(List<Integer> numbers, int limit) {
+    return numbers.stream().allMatch(number -> isBelow(number, limit));
   }
 
   static Read read(PolicyPart sent) throws ProtocolFault {
@@ -69,19 +109,8 @@ final class Tables {
 
   private void readLevels(LevelColumns sent) throws ProtocolFault {
     int count = sent.getAboveCount();
-    if (sent.getDepthCount() != count
-        || sent.getUsersCount() != count
-        || sent.getGroupsCount() != count
-        || sent.getServicesCount() != count) {
-      throw new ProtocolFault("the columns of levels have different lengths");
-    }
     Partition p = partition;
     p.listed = sent.getListedList().stream().mapToInt(Integer::intValue).toArray();
-    for (int name : p.listed) {
-      if (!isBelow(name, p.names.size())) {
-        throw new ProtocolFault("a level lists a name that does not exist");
-      }
-    }
     p.above = new int[count];
     p.depth = new int[count];
     p.starts = new int[3 * count + 1];
@@ -146,9 +175,6 @@ final class Tables {
 
   private void readQueues(QueueColumns sent) throws ProtocolFault {
     int count = sent.getNameCount();
-    if (sent.getParentCount() != count || sent.getSubmitCount() != count || sent.getAdminCount() != count) {
-      throw new ProtocolFault("the columns of queues have different lengths");
-    }
     if (count == 0 || !sent.getName(0).equals(Names.ROOT) || sent.getParent(0) != 0) {
       throw new ProtocolFault("the first queue is not \"root\"");
     }
@@ -209,9 +235,6 @@ final class Tables {
 
   private void readCreated(CreatedQueueColumns sent, int first) throws ProtocolFault {
     int count = sent.getNameCount();
-    if (sent.getParentCount() != count || sent.getSubmitCount() != count || sent.getAdminCount() != count) {
-      throw new ProtocolFault("the columns of created queues have different lengths");
-    }
     partition.created = new HashMap<>();
     int[] below = new int[depths.length]; // the number of levels below the nearest queue
     for (int i = 0; i < count; i++) {
@@ -235,22 +258,14 @@ final class Tables {
   }
 
   /** Reads the starts of chains. Those of created queues are sent plus 1, and 0 if unknown. */
-  private void readStarts(QueueColumns configured, CreatedQueueColumns created) throws ProtocolFault {
+  private void readStarts(QueueColumns configured, CreatedQueueColumns created) {
     int first = configured.getNameCount();
     partition.submit = new int[depths.length];
     partition.admin = new int[depths.length];
     for (int i = 0; i < depths.length; i++) {
       boolean isConfigured = i < first;
-      int submit = isConfigured ? configured.getSubmit(i) : created.getSubmit(i - first) - 1;
-      int admin = isConfigured ? configured.getAdmin(i) : created.getAdmin(i - first) - 1;
-      for (int start : new int[] {submit, admin}) {
-        boolean isUnknown = !isConfigured && start == Partition.UNKNOWN_LEVEL;
-        if (!isUnknown && !isBelow(start, partition.above.length)) {
-          throw new ProtocolFault("a queue refers to a level that does not exist");
-        }
-      }
-      partition.submit[i] = submit;
-      partition.admin[i] = admin;
+      partition.submit[i] = isConfigured ? configured.getSubmit(i) : created.getSubmit(i - first) - 1;
+      partition.admin[i] = isConfigured ? configured.getAdmin(i) : created.getAdmin(i - first) - 1;
     }
   }
 

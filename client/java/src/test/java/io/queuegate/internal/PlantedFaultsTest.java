@@ -125,7 +125,7 @@ class PlantedFaultsTest {
   private static Stream<Planted> policies() {
     return Stream.of(
         in("Replica", "accepts policies with unknown rules",
-            "sent.getRules() == Partition.RULES && ", "", BoundsTest.class, DecideTest.class),
+            "part.getRules() == Partition.RULES && ", "", BoundsTest.class, DecideTest.class),
         in("Replica", "takes another policy for an unchanged one",
             "|| !known.checksum.equals(part.getChecksum())", "", BoundsTest.class),
         in("Replica", "uses policies after a reset",
@@ -137,13 +137,14 @@ class PlantedFaultsTest {
             "lengths[i] >= Bounds.MAX_CHAIN_LEVELS", "false", BoundsTest.class),
         in("Tables", "accepts references to later levels", "!isBelow(above, i + 1)", "false", BoundsTest.class),
         in("Tables", "accepts names that do not exist",
-            "!isBelow(name, p.names.size())", "false", BoundsTest.class),
+            "!areBelow(levels.getListedList(), earlier.getNamesCount() + part.getNamesCount())", "false",
+            BoundsTest.class),
         in("Tables", "ignores names at the end of a chain",
             "p.starts[3 * i + 3] > p.starts[3 * i]", "false", BoundsTest.class),
         in("Tables", "accepts a queue that is its own parent",
             "distance == 0 || !isBelow(distance, i + 1)", "!isBelow(distance, i + 1)", BoundsTest.class),
         in("Tables", "accepts starts of chains that do not exist",
-            "!isUnknown && !isBelow(start, partition.above.length)", "false", BoundsTest.class),
+            "!areBelow(queues.getSubmitList(), known)", "false", BoundsTest.class),
         in("Tables", "searches lists that it has not sorted",
             "Arrays.sort(partition.listed, start, start + length);", "", DecideTest.class, BoundsTest.class));
   }
@@ -151,6 +152,14 @@ class PlantedFaultsTest {
   /** Faults in what makes the gates of all languages refuse the same policies. */
   private static Stream<Planted> chains() {
     return Stream.of(
+        in("Tables", "accepts queues after created ones",
+            "queues.getNameCount() > 0 && earlier.getCreatedQueuesOrBuilder().getNameCount() > 0", "false",
+            GateVectorsTest.class),
+        in("Tables", "accepts levels of later parts",
+            "earlier.getLevelsOrBuilder().getAboveCount() + levels.getAboveCount()", "Integer.MAX_VALUE - 1",
+            GateVectorsTest.class),
+        in("MessageChecks", "accepts the naming of a later part", "part.getNamingValue() != 0", "false",
+            GateVectorsTest.class),
         in("Tables", "accepts created queues at any depth", "below[number] > Bounds.MAX_CREATED_LEVELS", "false",
             GateVectorsTest.class),
         in("Tables", "counts the levels of a created queue from its parent",
