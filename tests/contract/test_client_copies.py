@@ -39,3 +39,10 @@ def test_the_gate(duplicate: Duplicate) -> None:
         pytest.raises(TypeError, match=f"a gate {MESSAGE}"),
     ):
         duplicate(gate)
+
+
+@pytest.mark.parametrize("duplicate", DUPLICATES)
+async def test_the_gate_for_asyncio(duplicate: Duplicate) -> None:
+    async with queuegate.aio.Gate("127.0.0.1:1") as gate:
+        with pytest.raises(TypeError, match=f"a gate {MESSAGE}"):
+            duplicate(gate)

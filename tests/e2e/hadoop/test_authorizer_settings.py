@@ -29,7 +29,12 @@ FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("no such token file", {}, {"token_file": "/missing"}, "queuegate.token-file names /missing"),
     ("no such CA file", {}, {"tls_ca_file": "/missing"}, "queuegate.tls.ca-file: cannot read"),
     ("not an address", {}, {"address": "queuegate"}, 'queuegate.address "queuegate": not a host'),
-    ("another partition", {}, {"partition": "other"}, "queuegate.partition"),
+    (
+        "another partition",
+        {},
+        {"partition": "other"},
+        "correct queuegate.partition (the server has: default)",
+    ),
     ("an audit log", {"audit": {"path": "-"}}, {}, "sync.local_decisions: report"),
     (
         "no outbox",

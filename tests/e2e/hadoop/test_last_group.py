@@ -27,6 +27,8 @@ NEVER = {
 }
 USERS = ("erin", "fred", "gina", "hugo")
 """The members of `ops`, in which nobody has another group."""
+ABOUT_A_SECOND = 10.0
+"""The seconds in which Hadoop forgets a last group, with patience for a busy machine."""
 
 FAILURE = "queuegate could not look up the groups of"
 
@@ -41,10 +43,10 @@ class Yarn(NamedTuple):
         answers = (self.manager.ask(op, user=user) for op in ("groups", "identity"))
         return [answer.get("groups", []) for answer in answers]
 
-    def become(self, user: str, *groups: str) -> None:
+    def become(self, user: str, *groups: str, seconds: float = 60) -> None:
         """Wait until both give these groups."""
         expected = [[*groups], [*groups]]
-        eventually(lambda: self.groups(user), expected, seconds=60)
+        eventually(lambda: self.groups(user), expected, seconds=seconds)
 
     def times_emptied(self) -> int:
         """Return how often Hadoop has emptied its cache, which it logs."""
@@ -87,7 +89,7 @@ class Yarn(NamedTuple):
         before = self.times_emptied()
         self.directory.change(user, is_member=False)
         assert not client.invalidate(invalidated, wait=True).waited_out
-        self.become(user)
+        self.become(user, seconds=ABOUT_A_SECOND)
         eventually(self.times_emptied, before + 2, seconds=60)
 
 

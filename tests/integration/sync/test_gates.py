@@ -176,6 +176,14 @@ def test_a_closed_gate_decides_nothing(shared: SharedServer, client: queuegate.C
         gate.check("alice", "root.work")
 
 
+async def test_a_closed_asyncio_gate_decides_nothing(shared: SharedServer) -> None:
+    async with queuegate.aio.Gate(shared.server.address, timeout=60) as gate:
+        await gate.check("alice", "root.work")
+    assert gate.state is GateState.CLOSED
+    with pytest.raises(queuegate.ClientClosed, match="the gate is closed"):
+        await gate.check("alice", "root.work")
+
+
 def test_an_asyncio_gate_needs_a_loop_and_keeps_to_it(
     shared: SharedServer, client: queuegate.Client
 ) -> None:

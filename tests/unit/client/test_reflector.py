@@ -307,6 +307,31 @@ def test_missing_partitions_are_logged_once(
     named.close()
 
 
+@pytest.mark.parametrize(
+    ("held", "listed"),
+    [
+        (["hadoop", "default"], "default, hadoop"),
+        (
+            [f"p{number:02}" for number in range(11)],
+            "p00, p01, p02, p03, p04, p05, p06, p07, p08, p09, ...",
+        ),
+    ],
+)
+def test_a_mistyped_partition_is_logged_with_those_that_exist(
+    held: list[str], listed: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def nothing() -> None:
+        """Stand for both callbacks."""
+
+    named = Reflector("", ["hadop"], stale=0, outbox=None, on_change=nothing, wake=nothing)
+    named.opened()
+    named.receive(opened(partitions=held))
+    assert [record.message for record in caplog.records] == [
+        f"a gate follows partitions that the server does not have: hadop; it has: {listed}"
+    ]
+    named.close()
+
+
 def test_a_message_of_a_newer_server_is_ignored(reflector: Reflector) -> None:
     reflector.opened()
     reflector.receive(sync_pb2.SyncResponse())

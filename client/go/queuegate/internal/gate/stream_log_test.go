@@ -29,8 +29,8 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 		act  func()
 		want string // empty if nothing is logged
 	}{
-		{greet(true, false, "a"), "missing=[b]"},
-		{greet(true, false), "missing=[a]"},
+		{greet(true, false, "a"), "missing=[b] has=[a]"},
+		{greet(true, false), "missing=[a] has=[]"},
 		{greet(true, false), ""},
 		{greet(false, false, "a", "b"), "sync.local_decisions"},
 		{greet(false, true), ""},
@@ -56,5 +56,15 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 	}
 	if count := strings.Count(logged.String(), "\n"); count != maxLoggedEnds-1 {
 		t.Error(count)
+	}
+	logged.Reset()
+	var names []string
+	for number := range maxLogged + 1 {
+		names = append(names, fmt.Sprintf("p%02d", number))
+	}
+	log = newStreamLog([]string{"hadop"}, false)
+	greet(true, false, names...)()
+	if got := logged.String(); !strings.Contains(got, `missing=[hadop] has="[p00 p01 p02 p03 p04 p05 p06 p07 p08 p09 ...]"`) {
+		t.Error(got)
 	}
 }

@@ -58,6 +58,14 @@ public interface LocalGate {
   Rights rights(String partition);
 
   /**
+   * Returns partitions that the server has, at most 11. If it lacks one that this gate follows, they
+   * include others, which a message may list.
+   *
+   * @return their names; empty while no server has accepted a stream of this gate
+   */
+  List<String> partitions();
+
+  /**
    * Reports to the server, for display, how many questions the caller decided by itself because neither
    * this gate nor a server did.
    *

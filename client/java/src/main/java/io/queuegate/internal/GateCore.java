@@ -186,7 +186,7 @@ final class GateCore {
       decider.setGrace(0);
       hasAnswered = true;
       log.opening(response.getOpened());
-      view.noteOpened();
+      view.noteOpened(response.getOpened());
       if (!response.getOpened().getResumed()) {
         noteReset();
       }

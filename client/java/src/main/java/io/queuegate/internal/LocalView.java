@@ -5,6 +5,8 @@ import io.queuegate.Check;
 import io.queuegate.Decision;
 import io.queuegate.LocalGate;
 import io.queuegate.v1.GateCounts;
+import io.queuegate.v1.SyncOpened;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -22,6 +24,7 @@ final class LocalView implements LocalGate {
   private final LongSupplier clock;
   private volatile boolean isAccepted; // by a server, on the current or last stream
   private volatile boolean hasPolicies; // a pong followed them
+  private volatile List<String> partitions = Collections.emptyList(); // of the server
   private volatile Status.Code lastFailure;
   private volatile LongSupplier fallbacks; // null if nobody counts them
 
@@ -33,7 +36,11 @@ final class LocalView implements LocalGate {
   }
 
   /** Notes that a server has accepted a stream. */
-  void noteOpened() {
+  void noteOpened(SyncOpened opened) {
+    List<String> all = opened.getPartitionsList();
+    partitions =
+        Collections.unmodifiableList(
+            new ArrayList<>(all.subList(0, Math.min(all.size(), LogText.MAX_LISTED + 1))));
     isAccepted = true;
     hasPolicies = false;
     lastFailure = null;
@@ -100,6 +107,11 @@ final class LocalView implements LocalGate {
         now.rights.assertGroups && (policy == null || policy.useGivenGroups),
         policy != null,
         policy != null && policy.partition != null);
+  }
+
+  @Override
+  public List<String> partitions() {
+    return partitions;
   }
 
   @Override

@@ -1,7 +1,13 @@
 package io.queuegate.internal;
 
+import java.util.ArrayList;
+import java.util.List;
+
 /** Makes texts of others safe for logs. */
 public final class LogText {
+  /** The number of names that {@link #listed} contains. */
+  static final int MAX_LISTED = 10;
+
   private LogText() {}
 
   /**
@@ -33,5 +39,19 @@ public final class LogText {
   public static String ofOthers(String text) {
     boolean isLong = text.length() > Bounds.MAX_TEXT_CHARACTERS;
     return escaped(isLong ? text.substring(0, Bounds.MAX_TEXT_CHARACTERS) + "..." : text);
+  }
+
+  /**
+   * Lists names of a server.
+   *
+   * @param names the names
+   * @return the first 10 names, with escapes; {@code none} if there are none
+   */
+  public static String listed(List<String> names) {
+    List<String> some = new ArrayList<>();
+    for (String name : names.subList(0, Math.min(names.size(), MAX_LISTED))) {
+      some.add(ofOthers(name));
+    }
+    return names.isEmpty() ? "none" : String.join(", ", some) + (names.size() > MAX_LISTED ? ", ..." : "");
   }
 }

@@ -15,7 +15,6 @@ final class StreamLog {
   /** The number of distinct reasons logged before a stream recovers. */
   static final int MAX_LOGGED_ENDS = 8;
 
-  private static final int MAX_LOGGED = 10; // partitions of the server
   private static final String FORBIDDEN =
       "the server forbids it to decide: sync.local_decisions is off, or this version of the client does not"
           + " support the server's rules";
@@ -39,9 +38,8 @@ final class StreamLog {
     absent.removeAll(opened.getPartitionsList());
     absent.removeIf(name -> !missing.add(name));
     if (!absent.isEmpty()) {
-      List<String> has = opened.getPartitionsList();
-      warn("A gate follows partitions that the server does not have: " + listed(absent)
-          + ". The server has " + listed(has) + ".");
+      warn("A gate follows partitions that the server does not have: " + LogText.listed(absent)
+          + ". The server has " + LogText.listed(opened.getPartitionsList()) + ".");
     }
     String now = "";
     if (!opened.getLocalDecisions()) {
@@ -74,13 +72,5 @@ final class StreamLog {
   private static void warn(String message) {
     // As a parameter, since texts of the server may contain braces.
     LOG.log(Level.WARNING, "{0}", message);
-  }
-
-  private static String listed(List<String> names) {
-    List<String> some = new ArrayList<>();
-    for (String name : names.subList(0, Math.min(names.size(), MAX_LOGGED))) {
-      some.add(LogText.ofOthers(name));
-    }
-    return names.isEmpty() ? "none" : String.join(", ", some) + (names.size() > MAX_LOGGED ? ", ..." : "");
   }
 }

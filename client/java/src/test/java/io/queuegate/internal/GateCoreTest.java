@@ -16,8 +16,13 @@ import io.queuegate.Check;
 import io.queuegate.Decision;
 import io.queuegate.GateState;
 import io.queuegate.v1.SyncDraining;
+import io.queuegate.v1.SyncOpened;
 import io.queuegate.v1.SyncRequest;
 import io.queuegate.v1.SyncResponse;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.logging.Handler;
 import org.junit.jupiter.api.Test;
 
 /** A gate across its streams. */
@@ -63,6 +68,31 @@ class GateCoreTest {
     core.dropEverything(first);
     assertTrue(core.decide(ALICE).allowed());
     assertEquals(0, core.resets());
+  }
+
+  @Test
+  void aMistypedPartitionIsLoggedWithThoseThatExist() throws ProtocolFault {
+    List<String> logged = new ArrayList<>();
+    Handler handler = OutboxTest.onLog(record -> logged.add(String.valueOf(record.getParameters()[0])));
+    StreamLog.LOG.addHandler(handler);
+    try {
+      StreamLog log = new StreamLog(Arrays.asList("default", "hadop"), true);
+      log.opening(SyncOpened.newBuilder().setLocalDecisions(true).addPartitions("default").build());
+      List<String> many = new ArrayList<>();
+      for (int i = 10; i < 21; i++) {
+        many.add("p" + i);
+      }
+      log.opening(SyncOpened.newBuilder().setLocalDecisions(true).addAllPartitions(many).build());
+      log.opening(SyncOpened.newBuilder().setLocalDecisions(true).build());
+    } finally {
+      StreamLog.LOG.removeHandler(handler);
+    }
+    String start = "A gate follows partitions that the server does not have: ";
+    assertEquals(
+        Arrays.asList(
+            start + "hadop. The server has default.",
+            start + "default. The server has p10, p11, p12, p13, p14, p15, p16, p17, p18, p19, ...."),
+        logged);
   }
 
   @Test

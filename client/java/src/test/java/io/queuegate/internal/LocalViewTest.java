@@ -20,6 +20,7 @@ import io.queuegate.Decision;
 import io.queuegate.LocalGate.Rights;
 import io.queuegate.Reason;
 import io.queuegate.v1.GateCounts;
+import io.queuegate.v1.SyncOpened;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -151,7 +152,7 @@ class LocalViewTest {
   @Test
   void rightsAreKnownOnceTheServerHasSentItsPolicies() {
     assertNull(view.rights("default"));
-    view.noteOpened();
+    view.noteOpened(SyncOpened.getDefaultInstance());
     assertNull(view.rights("default"));
     view.notePong();
     Rights rights = view.rights("default");
@@ -165,8 +166,17 @@ class LocalViewTest {
     view.noteEnd(Status.Code.PERMISSION_DENIED);
     assertNull(view.rights("default"));
     assertEquals(Status.Code.PERMISSION_DENIED, view.lastFailure());
-    view.noteOpened();
+    view.noteOpened(SyncOpened.getDefaultInstance());
     assertNull(view.lastFailure());
+  }
+
+  @Test
+  void fewPartitionsOfTheServerAreKept() {
+    assertEquals(Collections.emptyList(), view.partitions());
+    view.noteOpened(SyncOpened.newBuilder().addPartitions("hadoop").build());
+    assertEquals(Collections.singletonList("hadoop"), view.partitions());
+    view.noteOpened(SyncOpened.newBuilder().addAllPartitions(Collections.nCopies(10_000, "p")).build());
+    assertEquals(11, view.partitions().size());
   }
 
   @Test

@@ -125,7 +125,7 @@ class OutboxTest {
         w.receive(World.opened(o -> o.setResumed(true).setReportDecisions(true)));
         Files.createFile(own.resolve("00000000000000000001.decisions"));
         assertNull(w.ask("alice", "root")); // the name is taken
-        Handler recovery = onLog(() -> change.accept(w)); // after the next write
+        Handler recovery = onLog(record -> change.accept(w)); // after the next write
         StreamLog.LOG.addHandler(recovery);
         try {
           assertEquals(i < 2, w.ask("alice", "root") == null);
@@ -137,11 +137,11 @@ class OutboxTest {
     }
   }
 
-  private static Handler onLog(Runnable action) {
+  static Handler onLog(Consumer<LogRecord> action) {
     return new Handler() {
       @Override
       public void publish(LogRecord record) {
-        action.run();
+        action.accept(record);
       }
 
       @Override

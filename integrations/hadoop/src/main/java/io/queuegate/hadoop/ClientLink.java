@@ -217,7 +217,7 @@ final class ClientLink implements GateLink {
     }
     if (!rights.hasPartition()) {
       return "the server has no partition '" + LogText.ofOthers(settings.partition) + "': correct "
-          + Key.PARTITION.text;
+          + Key.PARTITION.text + " (the server has: " + LogText.listed(local.partitions()) + ")";
     }
     if (!rights.knowsRules()) {
       return rights.decide()

@@ -154,7 +154,8 @@ class ClientLinkTest {
         arguments(null, new LocalGate.Rights(false, true, true, true, true), "set queuegate.outbox"),
         arguments(null, new LocalGate.Rights(false, false, true, true, true), "sync.local_decisions: report"),
         arguments(null, new LocalGate.Rights(false, false, true, true, true), "upgrade the older one"),
-        arguments(null, new LocalGate.Rights(true, false, true, false, false), "correct queuegate.partition"),
+        arguments(null, new LocalGate.Rights(true, false, true, false, false),
+            "correct queuegate.partition (the server has: gpu, hadoop)"),
         arguments(null, new LocalGate.Rights(true, false, true, true, false), "upgrade the jar"),
         arguments(null, new LocalGate.Rights(false, false, true, true, false), "upgrade the older one"),
         arguments(null, new LocalGate.Rights(true, false, false, true, true), "assert_groups: true"));
@@ -249,6 +250,11 @@ class ClientLinkTest {
     @Override
     public Rights rights(String partition) {
       return rights;
+    }
+
+    @Override
+    public List<String> partitions() {
+      return Arrays.asList("gpu", "hadoop");
     }
 
     @Override

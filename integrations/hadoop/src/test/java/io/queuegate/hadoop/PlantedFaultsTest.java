@@ -97,6 +97,8 @@ class PlantedFaultsTest {
         in("QueuegateYarnAuthorizer", "denies what it cannot read without the fallback",
             "return current.fallBack(UNKNOWN_QUEUE, mayWait(), () -> super.checkPermission(request));",
             "return false;", QueuegateYarnAuthorizerTest.class),
+        in("QueuegateYarnAuthorizer", "warns of no missing groups beside other mappings",
+            "CompositeGroupsMapping.class.getName())", "\"\")", QueuegateYarnAuthorizerTest.class),
         in("QueuegateYarnAuthorizer", "ignores the service that acts for a user",
             "real == null ? \"\" : real.getShortUserName()", "\"\"", QueuegateYarnAuthorizerTest.class),
         in("QueuegateYarnAuthorizer", "takes administration for submission", "return Access.ADMIN;",

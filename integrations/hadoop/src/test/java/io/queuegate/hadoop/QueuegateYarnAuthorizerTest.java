@@ -8,12 +8,14 @@ import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.security.Groups;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.authorize.AccessControlList;
 import org.apache.hadoop.yarn.security.AccessRequest;
@@ -21,6 +23,10 @@ import org.apache.hadoop.yarn.security.AccessType;
 import org.apache.hadoop.yarn.security.Permission;
 import org.apache.hadoop.yarn.security.PrivilegedEntity;
 import org.apache.hadoop.yarn.security.PrivilegedEntity.EntityType;
+import org.apache.log4j.AppenderSkeleton;
+import org.apache.log4j.Level;
+import org.apache.log4j.Logger;
+import org.apache.log4j.spi.LoggingEvent;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -210,6 +216,53 @@ class QueuegateYarnAuthorizerTest {
     assertTrue(authorizer.checkPermission(submission()));
   }
 
+  static Stream<Arguments> compositeMappings() {
+    return Stream.of(
+        arguments("yarn-acl", "corp,queuegate", true),
+        arguments("yarn-acl", "corp", false),
+        arguments("deny", "corp,queuegate", false));
+  }
+
+  @ParameterizedTest
+  @MethodSource("compositeMappings")
+  void warnsOfAFallbackThatLacksTheGroupsOfACompositeMapping(
+      String fallback, String providers, boolean isWarned) {
+    // Hadoop creates its mapping once. This one needs no server.
+    Groups.getUserToGroupsMappingServiceWithLoadedConfiguration(new Configuration(false));
+    Configuration configuration = settings(fallback);
+    String mapping = "hadoop.security.group.mapping";
+    configuration.set(mapping, "org.apache.hadoop.security.CompositeGroupsMapping");
+    configuration.set(mapping + ".providers", providers);
+    configuration.set(mapping + ".provider.corp", "org.apache.hadoop.security.LdapGroupsMapping");
+    configuration.set(mapping + ".provider.queuegate", "io.queuegate.hadoop.QueuegateGroupsMapping");
+    List<String> logged = new ArrayList<>();
+    Logger log = Logger.getLogger(QueuegateYarnAuthorizer.class);
+    AppenderSkeleton appender = new AppenderSkeleton() {
+      @Override
+      protected void append(LoggingEvent event) {
+        logged.add(event.getLevel() + " " + event.getRenderedMessage());
+      }
+
+      @Override
+      public void close() {}
+
+      @Override
+      public boolean requiresLayout() {
+        return false;
+      }
+    };
+    log.setLevel(Level.WARN);
+    log.addAppender(appender);
+    try {
+      authorizer.init(configuration);
+    } finally {
+      log.removeAppender(appender);
+      log.setLevel(null);
+    }
+    String start = "WARN queuegate.fallback is yarn-acl, and Hadoop takes groups from queuegate.";
+    assertEquals(isWarned ? 1 : 0, logged.stream().filter(each -> each.startsWith(start)).count(), logged.toString());
+  }
+
   @Test
   void waitsForGroupsOnThreadsOfCallsOnly() throws InterruptedException {
     link.answers.clear();
@@ -228,7 +281,7 @@ class QueuegateYarnAuthorizerTest {
     Configuration configuration = settings("deny");
     configuration.unset("hadoop.security.group.mapping");
     configuration.set("hadoop.user.group.static.mapping.overrides", "alice=dev,ops");
-    org.apache.hadoop.security.Groups.getUserToGroupsMappingServiceWithLoadedConfiguration(configuration);
+    Groups.getUserToGroupsMappingServiceWithLoadedConfiguration(configuration);
     authorizer.init(configuration);
     String question = "";
     for (int i = 0; i < 500 && !question.endsWith("[dev, ops]"); i++) {
