@@ -56,6 +56,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.yunikorn.load import other_key
 
+_NOT_COMPARED: Final = "its names were not compared with the users:"
 _Policy = tuple[bytes, str, str, FormatOptions]
 """The arguments with which `policies.parse` loads a policy."""
 _NO_FILE: Final = "name a FILE, or pass a server's configuration with --config"
@@ -166,7 +167,7 @@ def lint(
     the policies in CONFIG.
 
     With --users-from, also reports groups listed as users, usually because a leading space is
-    missing, and users listed as groups.
+    missing, and users listed as groups, in files without errors.
 
     If the yarn-site.xml makes YARN ask queuegate, notes name what YARN still decides alone.
 
@@ -246,7 +247,11 @@ def _lint_configured(config: Path, users: Users | None) -> Iterator[FileResult]:
     if failure is not None:
         raise failure
     # A server needs all policies to look up groups.
-    if users is None or (users.need_lookup and len(linted) < len(settings.sources)):
+    if users is None:
+        return
+    if users.need_lookup and len(linted) < len(settings.sources):
+        remedy = "correct the errors in the server's other policies first"
+        users.missing.extend(f"{name}: {_NOT_COMPARED} {remedy}" for _, name, *_ in linted)
         return
     parsed = [policies.parse(*each) for each in linted]
     partitions = {name for policy in parsed for name in policy.partitions}
@@ -264,13 +269,17 @@ def _lint(
     *,
     users: Users | None,
 ) -> list[Diagnostic]:
-    """Return a file's diagnostics. If it is a valid policy, append it to `linted`."""
+    """Return a file's diagnostics. If it is a valid policy, append it to `linted`; if it is one
+    with errors, note in `users` that its names are not compared with them.
+    """
     kind = format_name or detect_file_format(data)
     if users is not None:
         options = replace(options, yarn=replace(options.yarn, known_names=users.names))
     diagnostics = _check_policy(kind, options, data, name, with_lint=True)
     if kind in FORMATS and not has_errors(diagnostics):
         linted.append((data, name, kind, options))
+    elif kind in FORMATS and users is not None:
+        users.missing.append(f"{name}: {_NOT_COMPARED} correct its errors first")
     return diagnostics
 
 

@@ -47,7 +47,8 @@ class Users:
     has_directory: bool
     """Whether all users in the directory are included."""
     missing: list[str] = field(default_factory=list)
-    """Why users of the directory are missing, which `groups_by_partition` finds."""
+    """What a command could not do with the users: which of the directory are missing, as
+    `groups_by_partition` finds, and which policies `lint` could not compare with them."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -62,7 +63,7 @@ class Users:
 
 
 def exit_status(users: Users | None, status: int) -> int:
-    """Return a command's exit status, which is not 0 if users are missing; say who is."""
+    """Return a command's exit status, which is not 0 if its answer is incomplete; say why."""
     missing = () if users is None else users.missing
     for each in missing:
         click.echo(f"incomplete: {printable(each)}", err=True)

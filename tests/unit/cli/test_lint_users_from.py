@@ -136,6 +136,51 @@ def test_lint_with_people_and_settings(tmp_path: Path) -> None:
     assert "--acl-names: not allowed with --config" in refused.stderr
 
 
+@pytest.mark.parametrize("name", ["queues.yaml", "cs.xml", "fs.xml"])
+def test_names_that_an_error_keeps_from_being_compared(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("people").write_text("ann,etl\n")
+    Path("good.yaml").write_text(YUNIKORN_ACLS)
+    Path(name).write_text(
+        {
+            "queues.yaml": YUNIKORN_ACLS.replace("name: root", "nam: root"),
+            "cs.xml": "<configuration><include href='more.xml'/></configuration>",
+            "fs.xml": "<allocations><queue/></allocations>",
+        }[name]
+    )
+    Path("queuegate.yaml").write_text(f"policies: [{{path: {name}}}]\n")
+    line = "its names were not compared with the users: correct its errors first"
+    for arguments in ([name, "good.yaml"], ["--config", "queuegate.yaml"]):
+        done = run(lint, "--users-from", "people", *arguments)
+        assert done.exit_code == 1
+        assert f"incomplete: {name}: {line}\n" in done.stderr
+        assert "good.yaml: its names" not in done.stderr
+    assert "incomplete" not in run(lint, "--users-from", "people", "good.yaml").stderr
+    assert "incomplete" not in run(lint, name).stderr
+
+
+def test_policies_without_errors_beside_one_with_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server looks up groups for all of its policies, or not at all."""
+    monkeypatch.chdir(tmp_path)
+    Path("good.yaml").write_text(YUNIKORN_ACLS)
+    Path("fs.xml").write_text("<allocations><queue/></allocations>")
+    Path("people").write_text("ann\n")
+    Path("queuegate.yaml").write_text(
+        "policies: [{path: fs.xml, partition: yarn}, {path: good.yaml}]\n"
+        "resolvers: {t: {type: test}}\n"
+        "partitions: {yarn: {resolver: t}, default: {resolver: t}}\n"
+    )
+    done = run(lint, "--config", "queuegate.yaml", "--users-from", "people")
+    assert done.exit_code == 1
+    line = "its names were not compared with the users: correct"
+    assert f"incomplete: fs.xml: {line} its errors first\n" in done.stderr
+    assert f"incomplete: good.yaml: {line} the errors in the server's other policies" in done.stderr
+
+
 def test_misplaced_names_in_the_policies_of_a_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,11 +10,10 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.suspicious_names import CAPACITY, YARN, suspicious_name
 from queuegate_server.formats.yarn.acl_advice import advice
-from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
+from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, read_scheduler
 from queuegate_server.formats.yarn.queue_mappings import check_mappings, mapped_groups
 from queuegate_server.formats.yarn.schedulers import (
     FAIR_ACLS,
-    SCHEDULERS,
     QueueEntry,
     SchedulerFile,
 )
@@ -26,18 +25,16 @@ from queuegate_server.formats.yarn.variables import VARIABLE, Text
 def lint_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Diagnostic, ...]:
-    """Return sorted warnings about a scheduler's file. If it has errors, checks only its ACLs."""
-    loaded, _ = load_scheduler(format_name, data, file, options)
-    diagnostics = Diagnostics(file)
-    if loaded is not None:
-        scheduler = loaded.file
-        _open_root(scheduler, format_name, diagnostics)
-        _closed_creators(loaded, diagnostics)
-        check_mappings(loaded, diagnostics)
-    elif (invalid := _read_invalid(format_name, data, file, options)) is not None:
-        scheduler = invalid
-    else:
+    """Return sorted warnings about a scheduler's file, also if it has errors."""
+    loaded, _ = read_scheduler(format_name, data, file, options)
+    if loaded is None:
         return ()
+    diagnostics = Diagnostics(file)
+    scheduler = loaded.file
+    _open_root(scheduler, format_name, diagnostics)
+    if not scheduler.lacks_properties:
+        _closed_creators(loaded, diagnostics)
+    check_mappings(loaded, diagnostics)
     wording = CAPACITY if format_name == "capacity-scheduler" else YARN
     for queue in scheduler.queues:
         if fault := suspicious_name("queue", queue.path.rpartition(SEPARATOR)[2], wording):
@@ -72,17 +69,6 @@ def _groups_as_users(
         diagnostics.warning(text, message, remedy, path)
 
 
-def _read_invalid(
-    format_name: str, data: bytes, file: str, options: YarnOptions
-) -> SchedulerFile | None:
-    """Read an invalid file as far as possible; return None if it cannot be read at all."""
-    diagnostics = Diagnostics(file)
-    site, _ = read_site(options.site, options.semantics)
-    with diagnostics:
-        return SCHEDULERS[format_name](data, diagnostics, site.configuration)
-    return None
-
-
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     """Return warnings about `yarn.admin.acl` in yarn-site.xml, if it is set there."""
     site, _ = read_site(options.site, options.semantics)
@@ -107,6 +93,8 @@ def _open_root(scheduler: SchedulerFile, format_name: str, diagnostics: Diagnost
         (admin_name, root.admin, "administer, and so submit to,"),
     ):
         if text is None:
+            if scheduler.lacks_properties:
+                continue
             message = f"root has no {name}: in Hadoop it defaults to *, so everyone may {effect}"
             message += " every queue, whatever the other ACLs say"
             remedy = "set both ACLs of root; a single space grants access to nobody"

@@ -49,6 +49,17 @@ def load_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
     """Load a cluster's files. Return the result (None if there are errors), and all diagnostics."""
+    loaded, diagnostics = read_scheduler(format_name, data, file, options)
+    return None if has_errors(diagnostics) else loaded, diagnostics
+
+
+def read_scheduler(
+    format_name: str, data: bytes, file: str, options: YarnOptions
+) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
+    """Load a cluster's files as far as errors permit, to look for more faults.
+
+    Returns the result (None if the scheduler's file cannot be read at all), and all diagnostics.
+    """
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics, format_name)
     if options.site is not None and not has_errors(site_diagnostics):
@@ -57,8 +68,9 @@ def load_scheduler(
     scheduler = None
     with diagnostics:
         scheduler = SCHEDULERS[format_name](data, diagnostics, site.configuration)
-    if scheduler is None or diagnostics.error_count or has_errors(site_diagnostics):
+    if scheduler is None:
         return None, (*diagnostics.sorted(), *site_diagnostics)
+    scheduler.lacks_properties |= has_errors(site_diagnostics)
     semantics = options.semantics
     admins = parse_yarn(site.admins, semantics)
     if options.daemon_user and not admins.allows_all:

@@ -30,11 +30,13 @@ class Configuration:
     _not_plain: dict[str, Element] = field(default_factory=dict)
     """The name or value element that is not plain text, by property name."""
     _files: list[str] = field(default_factory=list)
+    is_incomplete: bool = False
+    """Whether properties were not read because of an error, such as those of included files."""
 
     def copy(self) -> "Configuration":
         """Return a copy, to which files can be added without changing the original."""
         values, final, not_plain = dict(self._values), dict(self._final), dict(self._not_plain)
-        return Configuration(values, final, not_plain, [*self._files])
+        return Configuration(values, final, not_plain, [*self._files], self.is_incomplete)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -59,8 +61,10 @@ class Configuration:
             message = f"the root element is <{root.name}>, not <configuration>"
             diagnostics.error(root, message, "use a Hadoop configuration file")
             return False
+        errors = diagnostics.error_count
         for element in _property_elements(root, diagnostics):
             self._add(_read_property(element, diagnostics), diagnostics, is_read)
+        self.is_incomplete |= diagnostics.error_count > errors
         self._files.append(diagnostics.file)
         return True
 

@@ -237,6 +237,7 @@ class _Targets:
         self._partition = loaded.partition
         self._parents = loaded.file.parents()
         self._templates = loaded.file.templates
+        self._may_exist = loaded.file.lacks_queues or loaded.file.lacks_properties
 
     def faults(self, target: str) -> Iterator[str]:
         """Yield the reasons why Hadoop rejects a target, as predicates."""
@@ -260,11 +261,11 @@ class _Targets:
         if first and first not in queues:
             yield f"maps to {quoted(first)}, a name of several queues"
         elif path not in queues:
-            if not self._is_created(path, is_whole=is_whole):
+            if not self._may_exist and not self._is_created(path, is_whole=is_whole):
                 yield "maps to a queue that does not exist"
         elif is_whole and path in self._parents:
             yield "maps to a parent queue"
-        elif not (is_whole or path in self._parents):
+        elif not (is_whole or path in self._parents or self._may_exist):
             yield "maps to a queue below a leaf queue"
 
     def _is_created(self, path: str, *, is_whole: bool) -> bool:

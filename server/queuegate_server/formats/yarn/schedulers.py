@@ -17,7 +17,7 @@ from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn import overrides
 from queuegate_server.formats.yarn.list_entries import ListReader
 from queuegate_server.formats.yarn.properties import Configuration
-from queuegate_server.formats.yarn.site import ADMINS, ENABLE
+from queuegate_server.formats.yarn.site import ADMINS, ENABLE, NOBODY
 from queuegate_server.formats.yarn.templates import (
     ADMIN,
     PREFIX,
@@ -89,6 +89,10 @@ class SchedulerFile:
     templates: Templates = field(default_factory=Templates)
     properties: Mapping[str, Text] = field(default_factory=dict)
     """The properties in a capacity-scheduler.xml and the yarn-site.xml that it overrides."""
+    lacks_properties: bool = False
+    """Whether an error may hide properties, so that an unset property may be set."""
+    lacks_queues: bool = False
+    """Whether an error may hide queues, so that a missing queue may exist."""
 
     def parents(self) -> set[str]:
         """Return the paths of queues that have children or are marked as parents."""
@@ -234,10 +238,12 @@ class _FairSchedulerReader:
                 message = f"<{child.name}> is not plain text"
                 remedy = "remove the elements, processing instructions and CDATA sections from it"
                 self._diagnostics.error(child, message, remedy, path)
+                setattr(queue, attribute, Text(child.line, child.column, NOBODY))
             elif not child.text:
                 message = f"<{child.name}> is empty: Hadoop does not load such a file"
                 remedy = "for nobody write a single space, or remove the element"
                 self._diagnostics.error(child, message, remedy, path)
+                setattr(queue, attribute, Text(child.line, child.column, NOBODY))
             else:
                 if getattr(queue, attribute) is not None:
                     message = f"<{child.name}> of this queue is already set above; this one wins"
@@ -254,11 +260,16 @@ def _read_capacity_scheduler(
         return None
     properties = configuration.read(diagnostics, is_read=_is_read, is_literal=is_literal)
     scheduler = SchedulerFile(has_short_names=True, properties=properties)
+    errors = diagnostics.error_count
     paths = _paths(properties, ListReader(data, diagnostics.file), diagnostics)
     for path, position in paths.items():
         submit, admin = (properties.get(f"{PREFIX}{path}.{acl}") for acl in (SUBMIT, ADMIN))
         scheduler.queues.append(QueueEntry(path, position, submit, admin))
+    lists_errors = diagnostics.error_count
     lists = _check_lists(properties, paths, diagnostics)
+    is_damaged = diagnostics.error_count > lists_errors
+    scheduler.lacks_properties = configuration.is_incomplete or is_damaged
+    scheduler.lacks_queues = lists_errors > errors or bool(lists)
     children = Counter(map(parent_path, paths))
     counts = {path: children[path] for path in paths}
     unlisted = UnlistedQueues(paths, lists, diagnostics)
