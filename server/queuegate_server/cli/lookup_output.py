@@ -7,6 +7,7 @@ import click
 
 from queuegate.cli.terminal import join_names, unlistable
 from queuegate_server.formats.diagnostics import printable
+from queuegate_server.formats.suspicious_names import OTHER_WHITE_SPACE
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 
 
@@ -70,11 +71,19 @@ def show_outcome(
 
 
 def _spaced(groups: Iterable[str]) -> str:
-    """Return a note on names with spaces; "" if there are none."""
-    affected = join_names(name for name in groups if " " in name.strip() and "," not in name)
-    if not affected:
-        return ""
-    return (
-        f"no ACL of a queues.yaml can list {affected}: a space separates users from groups; use "
-        "groups without spaces"
-    )
+    """Return a note on names with spaces or other white space; "" if there are none."""
+    listable = [name for name in groups if "," not in name]
+    spaced = [name for name in listable if " " in name.strip()]
+    others = [name for name in listable if OTHER_WHITE_SPACE.search(name) and name not in spaced]
+    notes = []
+    if spaced:
+        notes.append(
+            f"no ACL of a queues.yaml can list {join_names(spaced)}: a space separates users from "
+            "groups; use groups without spaces"
+        )
+    if others:
+        notes.append(
+            f"YuniKorn ignores {join_names(others)} in an ACL: the name has a tab or another "
+            "blank that is not a space; use groups without blanks"
+        )
+    return "; ".join(notes)

@@ -83,6 +83,36 @@ def test_who_may_use_a_queue(browser: Browser) -> None:
     assert "page_token: belongs to another policy" in words(wrong)
 
 
+@pytest.mark.parametrize(
+    ("policy", "meaning"),
+    [
+        (
+            "partitions: [{name: default, queues: [{name: root, submitacl: 'ann ops'}]}]",
+            "so that each group counts as the user of its name",
+        ),
+        (
+            (
+                "<allocations><queue name='root'><aclSubmitApps>ann ops</aclSubmitApps>"
+                "<aclAdministerApps> </aclAdministerApps></queue></allocations>"
+            ),
+            "so that nobody is listed because of a group",
+        ),
+    ],
+)
+def test_users_of_a_partition_without_a_resolver(
+    tmp_path: Path, policy: str, meaning: str, browser: Browser
+) -> None:
+    (tmp_path / "policy").write_text(policy)
+    arguments = ["--policy", str(tmp_path / "policy"), "--set", "console.enabled=true"]
+    arguments += ["--set", "ops.listen=127.0.0.1:0", *ADMIN]
+    note = "No resolver looks up the groups of this partition"
+    with running_server(*arguments) as server:
+        page = words(Browser(f"http://{ops_address(server)}/console/").get("queues?who=1"))
+    assert "ann the user in the submit ACL of root" in page
+    assert f"{note}, {meaning}: name one in the server's settings, as partitions.default." in page
+    assert note not in words(browser.get("queues?queue=root.engineering&who=1"))
+
+
 def test_search_and_missing_queues(browser: Browser) -> None:
     assert "root.engineering.training" in words(browser.get("queues?search=TRAIN"))
     assert "No path contains this text." in words(browser.get("queues?search=nonsense"))

@@ -110,6 +110,7 @@ def test_other_placement_rules_read_no_mappings(rules: str, count: int) -> None:
     [
         ({MAPPINGS: "u:ann:root.prod.etl, g : data : etl"}, MAPPINGS),
         ({MAPPINGS: "u:data2:etl,g:data:etl"}, MAPPINGS),
+        ({MAPPINGS: "u:data:etl,g:data:etl"}, MAPPINGS),
         ({FORMAT: "json", JSON_RULES: one_rule({"type": "group", "matches": "data"})}, JSON_RULES),
     ],
 )
@@ -122,13 +123,31 @@ def test_a_group_of_a_mapping_that_is_a_user_in_an_acl(
         assert found(**rules, **{place: acl}) == [expected]
 
 
+@pytest.mark.parametrize("mappings", ["g:data:etl", "g:data:etl,u:data:etl", "u:data:etl"])
+@pytest.mark.parametrize("admins", ["data", "ann,data ops", " data", "${env.ADMINS}"])
+def test_a_group_of_a_mapping_that_is_a_user_in_the_administrators(
+    mappings: str, admins: str
+) -> None:
+    site = f"<configuration>\n{prop('yarn.acl.enable', 'true')}\n{prop('yarn.admin.acl', admins)}"
+    options = FormatOptions(
+        yarn=YarnOptions(site=(f"{site}</configuration>".encode(), "yarn-site.xml"))
+    )
+    data = scheduler(**{MAPPINGS: mappings}).encode()
+    warnings = [
+        (each.file, each.line)
+        for each in check_file("capacity-scheduler", data, "f.xml", options, with_lint=True)
+        if each.message == f'"data" is a user in this ACL, but {MAPPINGS} uses it as a group'
+    ]
+    is_user = admins in {"data", "ann,data ops"} and "g:" in mappings
+    assert warnings == ([("yarn-site.xml", 3)] if is_user else [])
+
+
 @pytest.mark.parametrize(
     ("mappings", "acl"),
     [
         ("g:data:etl", " data"),
         ("g:data:etl", "ann data"),
         ("g:data:etl", "Data"),
-        ("g:data:etl,u:data:etl", "data"),
         ("u:data:etl", "data"),
     ],
 )

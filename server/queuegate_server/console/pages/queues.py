@@ -22,6 +22,7 @@ from queuegate_server.console.annotations import Annotations
 from queuegate_server.console.views import Page, Route, Url, View, Visit, url
 from queuegate_server.formats.acl_positions import AclKey, acl_key
 from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.identity.registry import YARN_DEFAULT, YUNIKORN_DEFAULT
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import ACCESS_TYPES
 
@@ -35,6 +36,11 @@ MAX_CREATED: Final = 50
 MAX_PEOPLE: Final = 200
 """The number of people per page."""
 MAX_FINDINGS: Final = 50
+_WITHOUT_RESOLVER: Final = {
+    YUNIKORN_DEFAULT: "so that each group counts as the user of its name",
+    YARN_DEFAULT: "so that nobody is listed because of a group",
+}
+"""What it means that a partition has no resolver, by the type that is used instead."""
 
 
 class Chip(NamedTuple):
@@ -228,6 +234,7 @@ async def _people(visit: Visit, partition: str, path: str, access: Access) -> di
         data = await visit.services.access.ListUsers(request.SerializeToString())
     except InvalidRequest as error:
         return {"error": str(error)}
+    resolver = visit.services.core.engine.snapshot.find(partition).groups.resolver_name
     message = access_pb2.ListUsersResponse.FromString(data)
     people = responses.users(message)
     following = message.next_page_token
@@ -242,6 +249,7 @@ async def _people(visit: Visit, partition: str, path: str, access: Access) -> di
     return {
         "error": "",
         "list": people,
+        "without_resolver": _WITHOUT_RESOLVER.get(resolver, ""),
         "everyone": grant_words(people.everyone_via) if people.everyone_via else "",
         "users": users,
         "next": following

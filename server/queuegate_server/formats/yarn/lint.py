@@ -47,6 +47,9 @@ def lint_scheduler(
             if format_name == "fair-scheduler" or not VARIABLE.search(text.text):
                 _lint_acl(text, entry.path, options, diagnostics)
                 _groups_as_users(text, entry.path, groups, options, diagnostics)
+    admins = read_site(options.site, options.semantics)[0].admins_position
+    if admins is not None and not VARIABLE.search(admins.text):
+        _groups_as_users(admins, "", groups, options, diagnostics)
     return diagnostics.sorted()
 
 
@@ -57,7 +60,7 @@ def _groups_as_users(
 
     Args:
         text: The ACL.
-        path: The queue.
+        path: The queue; empty for the cluster's administrators.
         groups: The keys of the mappings, by group.
         options: The semantics, and the names that are known to exist and have better advice.
         diagnostics: Where to warn.

@@ -90,17 +90,8 @@ def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
 
 
 def mapped_groups(properties: Mapping[str, Text]) -> Mapping[str, str]:
-    """Return the groups that rules name, each with the key, except names that are users as well.
-    Invalid rules are skipped.
-    """
-    groups: dict[str, str] = {}
-    users = set()
-    for kind, name, key in _matches(properties):
-        if kind in {"g", "group"}:
-            groups[name] = key
-        else:
-            users.add(name)
-    return {name: key for name, key in groups.items() if name not in users}
+    """Return the groups that rules name, each with the key. Invalid rules are skipped."""
+    return {name: key for kind, name, key in _matches(properties) if kind in {"g", "group"}}
 
 
 def _matches(properties: Mapping[str, Text]) -> Iterator[tuple[str, str, str]]:

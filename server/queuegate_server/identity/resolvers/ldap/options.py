@@ -168,7 +168,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
     groups (RFC 4533: OpenLDAP with syncprov, FreeIPA); dirsync: Active Directory is asked for them.
     """
     changes_of_users: bool = False
-    """Whether changes of users are followed as well, such as new, renamed and deleted ones."""
+    """Whether changes of users are followed as well, such as new, renamed, disabled and deleted
+    ones."""
     changes_interval: Annotated[Duration, Field(ge=0.1, le=30)] = 5.0
     """With dirsync: how often Active Directory is asked."""
     repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 5.0
