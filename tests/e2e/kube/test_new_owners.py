@@ -137,6 +137,27 @@ def test_a_template_that_other_objects_refer_to(cluster: ApiServer) -> None:
         assert "write the label of the queue beside the node pool" in message
     made = runtime({**POOL, "kai.scheduler/queue": "open"})
     created(cluster.ask("bob", "POST", runtimes, made))
+    # A TrainJob refers to a runtime, whose project KAI may join with the pool of the TrainJob.
+    train_job: dict[str, Any] = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "pooled"},
+        "spec": {
+            "runtimeRef": {"name": "theirs"},
+            "podTemplateOverrides": [{"metadata": {"labels": POOL}}],
+        },
+    }
+    jobs = runtimes.replace("trainingruntimes", "trainjobs")
+    message = refusal(cluster.ask("bob", "POST", jobs, train_job))
+    assert "the object takes a template from another one" in message
+    train_job["metadata"]["labels"] = PROJECT
+    created(cluster.ask("bob", "POST", jobs, train_job))
+    refusal(
+        cluster.ask(
+            *("bob", "PATCH", f"{jobs}/pooled", {"metadata": {"labels": None}}),
+            "merge-patch+json",
+        )
+    )
     change = {"spec": runtime(POOL)["spec"]}
     path = f"{runtimes}/pooled"
     refusal(cluster.ask("bob", "PATCH", path, change, "merge-patch+json"))

@@ -26,6 +26,9 @@ UNKNOWN_PROJECT: Final = "{project}"
 UNKNOWN_REFERRER: Final = "{referrer}"
 """Stands for the name that KAI builds from a node pool and the project of an object that refers to
 the one with the node pool."""
+UNKNOWN_TEMPLATE: Final = "{template}"
+"""Stands for the name that KAI builds from a node pool and the project in a template to which the
+object refers."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNKNOWN_PROJECT: "KAI may join the node pool with the project of the pod's owner, so the queue"
     " cannot be checked: in a pod, or in the template of a built-in kind, write the label of the"
@@ -34,6 +37,9 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNKNOWN_REFERRER: "other objects take this template or these labels, and KAI may join the node"
     " pool with their project, so the queue cannot be checked: write the label of the queue beside"
     " the node pool",
+    UNKNOWN_TEMPLATE: "the object takes a template from another one, and KAI may join the node pool"
+    " with the project there, so the queue cannot be checked: write the label of the queue beside"
+    " the node pool, or among the object's own labels",
     EXPRESSION: "an expression gives the key or the value, so the queue cannot be checked: write"
     " both as text",
     FETCHED: "the template is read from elsewhere when the pods are created, so the queues in it"

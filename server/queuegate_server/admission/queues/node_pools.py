@@ -7,18 +7,20 @@ project, does not say which project that will be. So a node pool is refused ther
 names its queue beside it. So does a template in a built-in kind, whose controllers copy all labels.
 Operators may copy only some, or remove the queue's. A template that other objects refer to, or
 labels that other objects' pods get, may belong to any project, so a node pool needs the label of
-the queue beside it there, too. In an update, it is refused only if the node
+the queue beside it there, too. So does one in an object that refers to such a template, unless the
+object's own labels decide. In an update, it is refused only if the node
 pool or an owner is new: the garbage collector removes owners.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from queuegate_server.admission.queues.kinds import POD, POD_KINDS, Kind
 from queuegate_server.admission.queues.model import (
     UNKNOWN_PROJECT,
     UNKNOWN_REFERRER,
+    UNKNOWN_TEMPLATE,
     QueueName,
 )
 from queuegate_server.admission.queues.places import METADATA_OF_POD_KINDS, PROJECT, SUBMIT
@@ -54,11 +56,31 @@ _FOR_OTHERS: Final[frozenset[Kind]] = frozenset(
 )
 """Kinds whose templates or labels become those of the pods of other objects, which refer to them or
 are selected. A SandboxClaim adds labels to those of its SandboxTemplate."""
+_MAX_HELD: Final = 2_000
+"""More than an object may name."""
+_WORKFLOWS: Final[frozenset[Kind]] = frozenset(
+    ("argoproj.io", kind) for kind in ("CronWorkflow", "Workflow")
+)
+_ALWAYS: Final = frozenset[str]()
+_REFERENCES: Final[Mapping[Kind, frozenset[str]]] = {
+    **dict.fromkeys(_WORKFLOWS, frozenset({"templateRef", "workflowTemplateRef"})),
+    ("argoproj.io", "Rollout"): frozenset({"workloadRef"}),
+    ("flow.volcano.sh", "JobFlow"): _ALWAYS,
+    ("serving.kserve.io", "InferenceService"): _ALWAYS,
+    ("serving.kserve.io", "LLMInferenceService"): frozenset({"baseRefs"}),
+    ("tekton.dev", "PipelineRun"): frozenset({"pipelineRef", "taskRef"}),
+    ("tekton.dev", "TaskRun"): frozenset({"taskRef"}),
+    ("trainer.kubeflow.org", "OptimizationJob"): _ALWAYS,
+    ("trainer.kubeflow.org", "TrainJob"): _ALWAYS,
+    ("workspace.devfile.io", "DevWorkspace"): frozenset({"contributions", "parent", "plugin"}),
+}
+"""The members by which objects of a kind refer to the template of another one, if they do not
+always: KServe chooses a runtime for an InferenceService that names none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NodePools:
-    """Finds the node pools in an object where their project is unknown."""
+    """Finds the node pools in one object where their project is unknown."""
 
     label: str
     """The label of a node pool."""
@@ -71,7 +93,20 @@ class NodePools:
     new_owners: str
     """Distinguishes the new owners, which make the project unknown anew."""
     stands_for: str = UNKNOWN_PROJECT
-    """What stands for the name: UNKNOWN_PROJECT or UNKNOWN_REFERRER."""
+    """What stands for the name: UNKNOWN_PROJECT, UNKNOWN_REFERRER or UNKNOWN_TEMPLATE."""
+    references: frozenset[str] = frozenset()
+    """The names count only if a map in the object has one of these members; empty if always."""
+    _held: list[QueueName] = field(default_factory=list)
+    _refers: bool = False
+
+    def note_reference(self, members: Mapping[str, Any]) -> None:
+        """Note whether a map in the object refers to the template of another one."""
+        self._refers = self._refers or any(members.get(name) for name in self.references)
+
+    def held(self) -> Iterator[QueueName]:
+        """Yield the names that count because the object refers to another one."""
+        if self._refers:
+            yield from self._held
 
     def in_labels(self, labels: Mapping[str, Any], above: Trail | None) -> Iterator[QueueName]:
         """Yield a name if labels have a node pool whose project is unknown.
@@ -83,7 +118,7 @@ class NodePools:
         is_searched = self.in_own if above == OWN_METADATA else self.below
         has_queue = self.queue_label and text_of(labels.get(self.queue_label))
         if is_searched and text_of(labels.get(self.label)) and not has_queue:
-            yield self._unknown(Trail(Trail(above, LABELS), self.label))
+            yield from self._unknown(Trail(Trail(above, LABELS), self.label))
 
     def in_properties(
         self, properties: Iterable[Property], above: Trail | None
@@ -96,12 +131,16 @@ class NodePools:
         """
         for each in properties:
             if each.key == self.label and text_of(each.value):
-                yield self._unknown(Trail(above, each.name))
+                yield from self._unknown(Trail(above, each.name))
 
-    def _unknown(self, trail: Trail) -> QueueName:
-        return QueueName(
+    def _unknown(self, trail: Trail) -> Iterator[QueueName]:
+        found = QueueName(
             *("kai", self.stands_for, where(trail), SUBMIT), is_read=False, text=self.new_owners
         )
+        if not self.references:
+            yield found
+        elif len(self._held) < _MAX_HELD:
+            self._held.append(found)
 
 
 def unknown_projects(
@@ -125,15 +164,27 @@ def unknown_projects(
         metadata.get(name) if isinstance(metadata, dict) else None
         for name in ("ownerReferences", LABELS)
     )
-    has_project = isinstance(labels, dict) and bool(labels.get(PROJECT))
+    has_project = _has(labels, PROJECT)
     in_own = kind in METADATA_OF_POD_KINDS
     if not owners and kind in _FOR_OTHERS:
         return NodePools(kai.node_pool_label, kai.label, in_own, True, "", UNKNOWN_REFERRER)
+    references = _REFERENCES.get(kind)
+    if not owners and references is not None:
+        # The template of a Workflow may change the Workflow's own project.
+        if _has(labels, kai.label) or (has_project and kind not in _WORKFLOWS):
+            return None
+        return NodePools(
+            *(kai.node_pool_label, kai.label, in_own, True, "", UNKNOWN_TEMPLATE, references)
+        )
     if not owners and (kind != POD or has_project):
         return None
     new_owners = ",".join(sorted(owners_of(value).difference(known_owners)))
     queue_label = kai.label if kind in POD_KINDS else ""
     return NodePools(kai.node_pool_label, queue_label, in_own, kind != POD, new_owners)
+
+
+def _has(labels: object, key: str) -> bool:
+    return isinstance(labels, dict) and bool(labels.get(key))
 
 
 def owners_of(value: Mapping[str, Any] | None) -> frozenset[str]:

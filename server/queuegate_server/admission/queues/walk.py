@@ -115,7 +115,8 @@ def find_names(
     """
     seen = _Seen([], {}, TextCount(), node_pools)
     found = 0
-    for names in (_search(kind, value, places, seen), _joined(seen)):
+    held = iter(()) if node_pools is None else node_pools.held()
+    for names in (_search(kind, value, places, seen), _joined(seen), held):
         for name in names:
             found += name is not None
             if found > MAX_FOUND:
@@ -145,6 +146,8 @@ def _search(
         if of_object is not None:
             yield from _in_fields(of_object, node, places)
             yield from _hidden(of_object, node, places)
+        if seen.node_pools is not None:
+            seen.node_pools.note_reference(node.value)
         if node.in_spark or not MAPS.isdisjoint(node.value):
             yield from _in_maps(node, node.value, places, seen)
         is_object = node.trail is None or (within is not None and _levels(node.trail) == within)

@@ -188,7 +188,83 @@ def test_node_pools_in_templates_of_other_objects(
     assert required(kind, value, schedulers=off) == EMPTY
 
 
+REF = {"name": "theirs"}
+IN_PODS = {"podMetadata": ON_POD["metadata"]}
+OVERRIDES = {"podTemplateOverrides": [ON_POD]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "is_workflow"),
+    [
+        ("argoproj.io/Workflow", {**IN_PODS, "workflowTemplateRef": REF}, True),
+        (
+            "argoproj.io/CronWorkflow",
+            {"workflowSpec": {**IN_PODS, "workflowTemplateRef": REF}},
+            True,
+        ),
+        (
+            "argoproj.io/Workflow",
+            {**IN_PODS, "templates": [{"steps": [[{"name": "a", "templateRef": REF}]]}]},
+            True,
+        ),
+        (
+            "argoproj.io/Rollout",
+            {"workloadRef": REF, "strategy": {"canary": {"canaryMetadata": ON_POD["metadata"]}}},
+            False,
+        ),
+        ("trainer.kubeflow.org/TrainJob", {"runtimeRef": REF, **OVERRIDES}, False),
+        ("trainer.kubeflow.org/TrainJob", OVERRIDES, False),
+        (
+            "trainer.kubeflow.org/OptimizationJob",
+            {"trainJobTemplate": {"spec": {"runtimeRef": REF, **OVERRIDES}}},
+            False,
+        ),
+        ("serving.kserve.io/InferenceService", {"predictor": ON_POD["metadata"]}, False),
+        (
+            "tekton.dev/PipelineRun",
+            {"pipelineRef": REF, "taskRunSpecs": [{"pipelineTaskName": "a", **ON_POD}]},
+            False,
+        ),
+    ],
+)
+def test_node_pools_in_objects_that_refer_to_a_template(
+    kind: str, spec: dict[str, Any], *, is_workflow: bool
+) -> None:
+    """The project may be that of the template."""
+
+    def refused(**labels_of_object: str) -> bool:
+        value = {"metadata": {"labels": labels_of_object}, "spec": spec}
+        found = required(kind, value)
+        assert required(kind, value, value) == EMPTY
+        return any("takes a template from another one" in each.message for each in found.obstacles)
+
+    assert refused()
+    assert not refused(**{QUEUE_LABEL: "dev"})
+    assert (
+        refused(project="a") is is_workflow
+    )  # a WorkflowTemplate may change the Workflow's project
+    text = json.dumps({"metadata": {}, "spec": spec})
+    queued = json.loads(text.replace(json.dumps({POOL: "gpu"}), json.dumps(QUEUED)))
+    assert paths(required(kind, queued)) == ["root.kai.dev"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("argoproj.io/Workflow", {**IN_PODS, "templates": [{"name": "a"}]}),
+        ("argoproj.io/Workflow", {**IN_PODS, "workflowTemplateRef": None}),
+        ("tekton.dev/TaskRun", {"taskSpec": {"podTemplate": ON_POD}}),
+        ("ray.io/RayCluster", {"headGroupSpec": {"template": ON_POD}, "taskRef": REF}),
+    ],
+)
+def test_node_pools_in_objects_that_refer_to_none(kind: str, spec: dict[str, Any]) -> None:
+    assert required(kind, {"metadata": {}, "spec": spec}) == EMPTY
+
+
 def test_the_number_of_node_pools_is_bounded() -> None:
     owned = {"metadata": OWNED, "spec": [ON_POD] * (MAX_FOUND + 1)}
     found = required("apps/Deployment", owned).obstacles
+    assert [each.where for each in found] == ["the object"]
+    many = {"metadata": {}, "spec": {"workflowTemplateRef": REF, "a": [ON_POD] * (MAX_FOUND + 1)}}
+    found = required("argoproj.io/Workflow", many).obstacles
     assert [each.where for each in found] == ["the object"]
