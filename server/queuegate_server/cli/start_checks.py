@@ -282,21 +282,29 @@ def _listener_faults(
     for above, tls in _certificates(settings):
         keys = [(*above, key) for key, _ in tls]
         if not any(key in unreadable_keys for key in keys):
-            from queuegate_server.transports.sockets import ReloadingCredentials  # noqa: PLC0415
+            yield from _certificate_faults(above, tls, source_map)
 
-            try:
-                with _silence("queuegate_server.files"):  # reported below
-                    loaded = ReloadingCredentials(tls, "").value
-                if fault := loaded.validity_fault():
-                    text = f"{tls.certificate_file}: {fault}"
-                    location = (*above, "certificate_file")
-                    remedy = "issue one that is valid now, or correct this machine's clock"
-                    yield source_map.warning(location, text, remedy)
-            except BadFile as error:
-                text = str(error)
-                faulty = (key for key, path in tls if text.startswith(f"{path}: "))
-                location = (*above, next(faulty, "certificate_file"))
-                yield source_map.diagnostic(location, text)
+
+def _certificate_faults(
+    above: Location, tls: ListenerTls, source_map: SourceMap
+) -> Iterator[Diagnostic]:
+    from queuegate_server.transports.sockets import ReloadingCredentials  # noqa: PLC0415
+
+    try:
+        with _silence("queuegate_server.files"):  # reported below
+            loaded = ReloadingCredentials(tls, "").value
+    except BadFile as error:
+        text = str(error)
+        faulty = (key for key, path in tls if text.startswith(f"{path}: "))
+        yield source_map.diagnostic((*above, next(faulty, "certificate_file")), text)
+        return
+    remedy = "issue one that is valid now, or correct this machine's clock"
+    for key, path, fault in (
+        ("certificate_file", tls.certificate_file, loaded.validity_fault()),
+        ("client_ca_file", tls.client_ca_file, loaded.authority_fault()),
+    ):
+        if fault:
+            yield source_map.warning((*above, key), f"{path}: {fault}", remedy)
 
 
 @contextmanager

@@ -8,11 +8,11 @@ import logging
 import math
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate_server.files.watcher import BadFile, Files, WatchedValue
 
@@ -41,6 +41,8 @@ class ServerCertificate:
     """The earliest expiry in the chain, in Unix seconds."""
     context: ssl.SSLContext
     """An SSL context that presents the certificate, for TLS 1.2 or later."""
+    authorities: "Sequence[Period]"
+    """When the client CAs are valid; empty if there are none."""
 
     def validity_fault(self) -> str:
         """Return why clients refuse the certificate at this time; empty if it is valid."""
@@ -49,6 +51,24 @@ class ServerCertificate:
         if self.not_after <= time.time():
             return "the certificate has expired: clients refuse to connect"
         return ""
+
+    def authority_fault(self) -> str:
+        """Return why the server refuses all client certificates now; empty if it does not."""
+        if not self.authorities or _ends(self.authorities, time.time()):
+            return ""
+        return "no authority in it is valid now: certificates of clients are refused"
+
+
+class Period(NamedTuple):
+    """The begin and the end of validity, in Unix seconds."""
+
+    begin: float
+    end: float
+
+
+def _ends(periods: Iterable[Period], now: float) -> list[float]:
+    """Return the ends of the periods that have begun and not ended."""
+    return [each.end for each in periods if each.begin <= now < each.end]
 
 
 class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
@@ -83,8 +103,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         self._client_ca_file = client_ca_file
         self._check = check
         self._client_mode = ssl.CERT_REQUIRED if requires_client else ssl.CERT_OPTIONAL
-        self._validity = (math.inf, -math.inf)
-        """The begin and the end of validity of the certificate in use, in Unix seconds."""
+        self._in_use: ServerCertificate | None = None
         self._retry_at = math.inf
         """When to load a certificate again that was not valid yet, in Unix seconds."""
         self._paths = [*filter(None, (certificate_file, key_file, client_ca_file))]
@@ -125,6 +144,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             leaf, *_ = certificates = x509.load_pem_x509_certificates(chain)
         except ValueError:
             raise BadFile(f"{self._certificate_file}: {_NO_CERTIFICATE}") from None
+        context = self._context()
         loaded = ServerCertificate(
             chain,
             key,
@@ -132,14 +152,15 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             leaf,
             max(each.not_valid_before_utc.timestamp() for each in certificates),
             min(each.not_valid_after_utc.timestamp() for each in certificates),
-            self._context(),
+            context,
+            _authorities(context),
         )
         self._check(loaded)
         self._refuse_invalid(loaded)
         # OpenSSL has read the files itself, and may have read a newer version of one of them.
         if self._files.read() != contents:
             raise BadFile(f"{self._certificate_file}: is being changed")
-        self._validity = loaded.not_before, loaded.not_after
+        self._in_use = loaded
         self._warn_if_invalid(loaded)
         return loaded
 
@@ -163,28 +184,55 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         return context
 
     def _refuse_invalid(self, loaded: ServerCertificate) -> None:
-        """Raise BadFile if the certificate is not valid and would replace one that is."""
+        """Raise BadFile if what is not valid would replace what is: a certificate, or all CAs."""
         self._retry_at = math.inf
-        now, (begin, end) = time.time(), self._validity
-        if not begin <= now < end:
+        if self._in_use is not None:
+            before, after = _own(self._in_use), _own(loaded)
+            self._refuse_periods(self._certificate_file, "certificate", before, after)
+        if self._in_use is not None and self._client_ca_file is not None:
+            before, after = self._in_use.authorities, loaded.authorities
+            self._refuse_periods(self._client_ca_file, "authority", before, after)
+
+    def _refuse_periods(
+        self, file: Path, what: str, before: Sequence[Period], after: Sequence[Period]
+    ) -> None:
+        now = time.time()
+        if not after or _ends(after, now) or not (ends := _ends(before, now)):
             return
-        if loaded.not_after <= now:
-            fault, remedy = f"expired on {_utc(loaded.not_after)}", "issue a new certificate"
-        elif loaded.not_before > now:
-            self._retry_at = min(loaded.not_before, end)
-            fault = f"is not valid before {_utc(loaded.not_before)}"
+        end = max(ends)
+        if later := [each.begin for each in after if each.begin > now]:
+            self._retry_at = min(*later, end)
+            fault = f"is not valid before {_utc(min(later))}"
             remedy = f"until {_utc(self._retry_at)}, if the clock of this machine is right"
         else:
-            return
+            fault = f"expired on {_utc(max(each.end for each in after))}"
+            remedy = f"issue a new {what}"
         raise BadFile(
-            f"{self._certificate_file}: the new certificate {fault}: the previous one, valid until"
-            f" {_utc(end)}, stays in use ({remedy})"
+            f"{file}: the new {what} {fault}: the previous one, valid until {_utc(end)}, stays in"
+            f" use ({remedy})"
         )
 
     def _warn_if_invalid(self, loaded: ServerCertificate) -> None:
         if fault := loaded.validity_fault():
             until = {"from": _utc(loaded.not_before), "until": _utc(loaded.not_after)}
             _LOG.warning(fault, extra={"file": str(self._certificate_file), **until})
+        if fault := loaded.authority_fault():
+            _LOG.warning(fault, extra={"file": str(self._client_ca_file)})
+
+
+def _own(loaded: ServerCertificate) -> tuple[Period]:
+    return (Period(loaded.not_before, loaded.not_after),)
+
+
+def _authorities(context: ssl.SSLContext) -> Sequence[Period]:
+    """Return the periods of the CAs that OpenSSL has read."""
+    return [
+        Period(
+            ssl.cert_time_to_seconds(str(each["notBefore"])),
+            ssl.cert_time_to_seconds(str(each["notAfter"])),
+        )
+        for each in context.get_ca_certs()
+    ]
 
 
 def _utc(seconds: float) -> str:

@@ -132,7 +132,7 @@ async def test_changes_while_nothing_was_recorded(
 
 
 async def test_a_client_without_the_right(resolver: Build) -> None:
-    assert "403" in await why_not_followed(await resolver(client_id="weak"))
+    assert "403" in await why_not_followed(await resolver(client_id="only-query-users"))
 
 
 def test_a_server_denies_who_has_left(

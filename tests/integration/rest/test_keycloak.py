@@ -1,5 +1,7 @@
 """Users, groups, names and members of a realm."""
 
+from typing import Any
+
 import pytest
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
@@ -140,13 +142,14 @@ async def test_a_tilde_at_the_end_of_a_name(resolver: Build, realm: FakeRealm) -
         assert "the name of the group above 'mid' ends with '~'" in failure
     assert await (await resolver(group_name="name")).resolve("trudy") == KnownUser(("y~",))
     realm.escapes = True
-    for settings, groups in (
+    cases: list[tuple[dict[str, Any], set[str]]] = [
         ({}, {"/x/a~/b/inner/leaf"}),
         ({"parents": True}, {"/x/a~/b/inner/leaf", "/x/a~/b/inner", "/x/a~/b", "/x"}),
         ({"group_name": "name"}, {"leaf"}),
         ({"group_name": "name", "parents": True}, {"leaf", "inner", "a/b", "x"}),
-    ):
-        outcome = await (await resolver(**settings)).resolve("jane")
+    ]
+    for more, groups in cases:
+        outcome = await (await resolver(**more)).resolve("jane")
         assert isinstance(outcome, KnownUser)
         assert {*outcome.groups} == groups
 

@@ -58,6 +58,24 @@ class Authority:
         chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
         return self._written(name, chain, issued.private_key_pem.bytes())
 
+    def renewed(self, begin: int, end: int) -> bytes:
+        """Return another certificate of the same authority, valid between two days from now."""
+        before = x509.load_pem_x509_certificate(self.made.cert_pem.bytes())
+        key = serialization.load_pem_private_key(self.made.private_key_pem.bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        now = dt.datetime.now(dt.UTC)
+        builder = x509.CertificateBuilder(
+            before.subject,
+            before.subject,
+            key.public_key(),
+            x509.random_serial_number(),
+            now + begin * _DAY,
+            now + end * _DAY,
+            list(before.extensions),
+        )
+        made = builder.sign(key, hashes.SHA256())
+        return made.public_bytes(serialization.Encoding.PEM)
+
     def client(
         self, name: str, *names: x509.GeneralName, common_name: str = "", seconds: int = 86_400
     ) -> queuegate.Tls:

@@ -67,6 +67,23 @@ def test_a_certificate_that_is_not_valid_now_is_reported(
     assert record.__dict__["file"] == f"{tmp_path}/tls.crt"
 
 
+@pytest.mark.parametrize(("begin", "end"), [(-2, -1), (1, 2)])
+def test_authorities_that_are_not_valid_now_are_reported(
+    tmp_path: Path, ours: Authority, caplog: pytest.LogCaptureFixture, begin: int, end: int
+) -> None:
+    for name, content in (issued(ours) | {"ca.crt": ours.renewed(begin, end)}).items():
+        (tmp_path / name).write_bytes(content)
+    config = tmp_path / "queuegate.yaml"
+    config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)]}))
+    fault = "no authority in it is valid now: certificates of clients are refused"
+    ReloadingCredentials(ListenerTls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0")
+    (record,) = caplog.records
+    assert (record.getMessage(), record.__dict__["file"]) == (fault, f"{tmp_path}/ca.crt")
+    done = CliRunner().invoke(command_group(), ["validate", "--settings", str(config)])
+    assert f"warning: listen[0].tls.client_ca_file: {tmp_path}/ca.crt: {fault}" in done.output
+    assert done.exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("spoil", "fault"),
     [

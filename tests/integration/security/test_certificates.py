@@ -1,5 +1,6 @@
 """Certificates of the server: how they are renewed, and listeners of all kinds."""
 
+import datetime as dt
 import os
 import ssl
 import threading
@@ -111,13 +112,18 @@ def test_another_authority_of_callers_is_taken_over(
         eventually(accepted, [False, True])
 
 
-def test_unusable_files_keep_the_old_certificate(tmp_path: Path, ours: Authority) -> None:
+def test_unusable_files_keep_the_old_certificate(
+    tmp_path: Path, ours: Authority, stranger: Authority
+) -> None:
     mounted = tmp_path / "mounted"
     mounted.mkdir()
     before = issued(ours)
     mount(mounted, before)
     other = issued(ours)
     shown = ours.client("caller", dns("caller.example.org"))
+    expired, future = ours.renewed(-9, -1), ours.renewed(1, 9)
+    past = [dt.datetime.now(dt.UTC) - dt.timedelta(days) for days in (9, 1)]
+    over = ours.made.issue_cert("localhost", not_before=past[0], not_after=past[1])
     broken: list[tuple[dict[str, bytes], str]] = [
         ({**before, "tls.key": other["tls.key"]}, "does not belong to"),
         (
@@ -125,6 +131,16 @@ def test_unusable_files_keep_the_old_certificate(tmp_path: Path, ours: Authority
             "tls.crt: is incomplete: a PEM block in it",
         ),
         ({**before, "ca.crt": b"-"}, "ca.crt: contains no readable PEM certificate"),
+        (
+            {
+                **before,
+                "tls.crt": over.cert_chain_pems[0].bytes(),
+                "tls.key": over.private_key_pem.bytes(),
+            },
+            "tls.crt: the new certificate expired on ",
+        ),
+        ({**before, "ca.crt": expired}, "ca.crt: the new authority expired on "),
+        ({**before, "ca.crt": expired + future}, "ca.crt: the new authority is not valid before "),
     ]
     with configured(tmp_path, [listener(mounted)], callers=CALLERS) as server:
         for count, (files, fault) in enumerate(broken, start=1):
@@ -134,9 +150,12 @@ def test_unusable_files_keep_the_old_certificate(tmp_path: Path, ours: Authority
             assert served(server) == leaf(before)
             with client(server.address, shown) as asking:
                 assert asking.check("alice", "root.open")
-        mount(mounted, other)
+        # One authority that is valid is enough.
+        mount(mounted, {**other, "ca.crt": stranger.renewed(-9, -1) + other["ca.crt"]})
         server.wait_for_log("reloaded a changed file")
         eventually(lambda: served(server), leaf(other))
+        with client(server.address, shown) as asking:
+            assert asking.check("alice", "root.open")
 
 
 def test_a_file_that_hangs_holds_up_nothing(tmp_path: Path, ours: Authority) -> None:
