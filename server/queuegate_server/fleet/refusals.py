@@ -54,6 +54,11 @@ _UNREACHABLE: Final[Mapping[str, str]] = {
     r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
     " fleet.sentinel_password_file",
     r"No master found": "check that the sentinels in fleet.url know its service name",
+    r"CERTIFICATE_VERIFY_FAILED.*certificate has expired": "renew the certificate of Redis, or the"
+    " CA's in fleet.ca_file",
+    r"CERTIFICATE_EXPIRED|(?i:alert certificate expired)": "renew the certificate in"
+    " fleet.cert_file, which has expired for Redis",
+    r"CERTIFICATE_VERIFY_FAILED": "check fleet.ca_file, and the names in the certificate of Redis",
     r"Timeout connecting": "check the host and port in fleet.url, and that no firewall blocks them",
     r"Error -?[0-9]+ connecting": "check that Redis is running at the address in fleet.url",
     r"Cluster mode is not enabled": "fleet.url must begin with redis:// or rediss://",

@@ -5,6 +5,7 @@ memory, a Redis that takes no writes, a cluster, and TLS on one side only.
 import contextlib
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -266,3 +267,31 @@ def test_no_tls_for_a_redis_that_expects_it(tmp_path: Path, clients: str) -> Non
     ):
         url = f"redis://{without_scheme(redis.url)}"
         alone(fleet, "expects TLS: fleet.url must begin with rediss", url=url)
+
+
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("of_redis", "of_replica", "text"),
+    [
+        (YESTERDAY, None, "renew the certificate of Redis, or the CA's in fleet.ca_file"),
+        (None, YESTERDAY, "renew the certificate in fleet.cert_file, which has expired"),
+    ],
+    ids=["of Redis", "of the replica"],
+)
+def test_an_expired_certificate(
+    tmp_path: Path, of_redis: datetime | None, of_replica: datetime | None, text: str
+) -> None:
+    ca = trustme.CA()
+    leaf = ca.issue_cert("replica", not_after=of_replica)
+    leaf.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    leaf.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    (tmp_path / "key.pem").chmod(0o600)
+    files = {"cert_file": str(tmp_path / "cert.pem"), "key_file": str(tmp_path / "key.pem")}
+    more = ["--tls-auth-clients", "yes"]
+    with (
+        running_redis(tmp_path / "redis", ca=ca, not_after=of_redis, more=more) as redis,
+        fleet_on(redis, tmp_path) as fleet,
+    ):
+        alone(fleet, text, ca_file=str(redis.folder / "ca.pem"), **files)

@@ -9,6 +9,7 @@ import ssl
 import time
 import warnings
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
@@ -255,6 +256,15 @@ async def test_certificates(
         assert f"ca_file {file} contains no certificates" in outcome.detail
     replace(file, ca.cert_pem.bytes().decode())
     assert await asked.resolve("alice") == ALICE
+
+
+async def test_an_expired_certificate(resolver: Build, api: RestApi, ca: trustme.CA) -> None:
+    assert api.tls is not None
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    ca.issue_cert("127.0.0.1", not_after=yesterday).configure_cert(api.tls)
+    failure = await lookup_failure(await resolver(), "alice")
+    assert "the server's certificate is not valid: certificate has expired" in failure
+    assert "renew the server's certificate, or the CA's in ca_file" in failure
 
 
 async def test_an_old_version_of_tls(resolver: Build, api: RestApi) -> None:

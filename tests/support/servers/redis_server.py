@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +25,8 @@ def program() -> str:
 class RedisServer(ServerProcess):
     """A server on 127.0.0.1 that keeps nothing on disk.
 
-    With `ca`, it only accepts TLS. With `password`, clients must present it. With `cluster`, it is
-    a cluster node without slots.
+    With `ca`, it only accepts TLS, with a certificate until `not_after`. With `password`, clients
+    must present it. With `cluster`, it is a cluster node without slots.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class RedisServer(ServerProcess):
         folder: Path,
         *,
         ca: trustme.CA | None = None,
+        not_after: datetime | None = None,
         password: str = "",
         cluster: bool = False,
         first: Sequence[str] = (),
@@ -50,7 +52,7 @@ class RedisServer(ServerProcess):
         self._first, self._more = first, more
         if ca is not None:
             ca.cert_pem.write_to_path(str(folder / "ca.pem"))
-            leaf = ca.issue_cert("127.0.0.1", "localhost")
+            leaf = ca.issue_cert("127.0.0.1", "localhost", not_after=not_after)
             leaf.private_key_pem.write_to_path(str(folder / "key.pem"))
             leaf.cert_chain_pems[0].write_to_path(str(folder / "cert.pem"))
         if password:
@@ -139,10 +141,13 @@ def running_redis(
     folder: Path,
     *,
     ca: trustme.CA | None = None,
+    not_after: datetime | None = None,
     password: str = "",
     cluster: bool = False,
     more: Sequence[str] = (),
 ) -> AbstractContextManager[RedisServer]:
     """Run a Redis, and stop it at the end in any case."""
-    build = partial(RedisServer, ca=ca, password=password, cluster=cluster, more=more)
+    build = partial(
+        RedisServer, ca=ca, not_after=not_after, password=password, cluster=cluster, more=more
+    )
     return running(build, folder)
