@@ -39,14 +39,18 @@ def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 @cache
 def places() -> tuple[Place, ...]:
-    """Return all sections, with those of each built-in type of resolver."""
+    """Return all sections, with those of each built-in type of resolver that is installed."""
     return tuple(_places(Settings, (), ""))
 
 
 def _places(kind: Any, path: tuple[str, ...], resolver_type: str) -> Iterator[Place]:
     if kind is ConfiguredResolver:
         for name in sorted({CHAIN, *RESOLVER_TYPES}):
-            options, *sections = _places(options_type(name), path, name)
+            try:
+                model = options_type(name)
+            except ImportError:  # its driver is not installed
+                continue
+            options, *sections = _places(model, path, name)
             yield options._replace(keys=options.keys | {RESOLVER_TYPE})
             yield from sections
     elif isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -1,6 +1,8 @@
 """A key in another section: the message says where it belongs."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
@@ -107,3 +109,18 @@ def test_a_key_one_level_too_high_or_too_low(section: Keys, kind: str, tmp_path:
 def test_the_place_of_a_key(text: str, remedy: str, tmp_path: Path) -> None:
     lines = faults(tmp_path / "queuegate.yaml", text)
     assert any(remedy in line for line in lines), lines
+
+
+def test_a_driver_that_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "queuegate.yaml").write_text("{realm: x, positive_ttl: 1m}")
+    code = (
+        "import sys; sys.modules |= {'aiohttp': None, 'bonsai': None}\n"
+        "from pathlib import Path\n"
+        "from queuegate_server.settings.load import SettingsError, load_settings\n"
+        "try: load_settings(Path(sys.argv[1]))\n"
+        "except SettingsError as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "queuegate.yaml")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "realm: unknown key (known keys are " in shown
+    assert "positive_ttl: unknown key (write it under partitions.NAME.cache;" in shown
