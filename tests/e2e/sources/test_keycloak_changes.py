@@ -48,7 +48,9 @@ class Administrator:
 @pytest.fixture(scope="module")
 def realm(keycloak: Keycloak) -> Keycloak:
     rights = (*realms.RIGHTS, "view-events")
-    groups = [realms.group(name) for name in ("joined", "renamed", "moved", "gone", "eng")]
+    groups = [
+        realms.group(name) for name in ("joined", "future", "renamed", "moved", "gone", "eng")
+    ]
     users = [realms.user(name, "/moved") for name in ("ann", "bob", "cid", "deleted")]
     keycloak.add_realm(realms.realm(REALM, groups, users, rights) | {"adminEventsEnabled": True})
     return keycloak
@@ -72,6 +74,28 @@ async def test_who_joins_and_leaves(resolver: Build, administrator: Administrato
             administrator.send(method, path)
             await sink.until("ann")
             await sink.until("ann")  # the repetition
+
+
+@pytest.mark.parametrize("minutes", [2, 60 * 24])
+async def test_events_after_one_of_the_future(
+    resolver: Build, administrator: Administrator, realm: Keycloak, minutes: int
+) -> None:
+    """A clock was ahead and has been corrected: the newest event is older than its time."""
+    path = f"{administrator.user('ann')}/{administrator.group('future')}"
+    administrator.send("PUT", path)
+    [newest] = administrator.send("GET", "admin-events?max=1")
+    time = newest["time"] + minutes * 60_000
+    table = "UPDATE ADMIN_EVENT_ENTITY SET ADMIN_EVENT_TIME"
+    realm.change_database(f"{table} = {time} WHERE ADMIN_EVENT_TIME = {newest['time']}")
+    sink = Sink()
+    async with following(await resolver(), sink):
+        administrator.send("DELETE", path)
+        [first] = administrator.send("GET", "admin-events?max=1")
+        assert first["time"] == time
+        await sink.until("ann")
+        await sink.until("ann")  # the repetition
+        administrator.send("PUT", administrator.user("cid"), {"lastName": str(minutes)})
+        await sink.until("cid")
 
 
 async def test_a_user_who_is_changed(resolver: Build, administrator: Administrator) -> None:

@@ -34,13 +34,15 @@ HEAP: Final = "-Xms64m -Xmx512m"
 _TOOLS: Final = Path(__file__).parents[3] / ".tools"
 _GET: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _ADMIN: Final = "temporary-admin"
+_DATABASE_USER: Final = "keycloak"
 
 
 class Keycloak:
     """A running server, and its administrator."""
 
-    def __init__(self, url: str, ca: trustme.CA) -> None:
+    def __init__(self, url: str, ca: trustme.CA, database: str) -> None:
         self.url = url
+        self._database = database
         self._context = ssl.create_default_context()
         ca.configure_trust(self._context)
 
@@ -65,6 +67,14 @@ class Keycloak:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         return self._send(method, path, data, headers)
+
+    def change_database(self, statement: str) -> None:
+        """Run a statement in the server's database, as no administrator can."""
+        [driver] = (_distribution() / "lib" / "lib" / "main").glob("com.h2database.h2-*.jar")
+        command = ["java", "-cp", str(driver), "org.h2.tools.Shell", "-url", self._database]
+        command += ["-user", _DATABASE_USER, "-password", _DATABASE_USER, "-sql", statement]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def _send(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Any:
         request = urllib.request.Request(  # noqa: S310
@@ -92,7 +102,12 @@ def running_keycloak(folder: Path, ca: trustme.CA) -> Iterator[Keycloak]:
     certificate.private_key_pem.write_to_path(str(key))
     chain.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
     port, log = free_port(), folder / "keycloak.log"
+    # A file, and not memory, so that another process can change the database.
+    database = f"jdbc:h2:file:{folder}/database;AUTO_SERVER=TRUE;NON_KEYWORDS=VALUE"
     options = {
+        "db-url": database,
+        "db-username": _DATABASE_USER,
+        "db-password": _DATABASE_USER,
         "https-certificate-file": chain,
         "https-certificate-key-file": key,
         "http-host": "127.0.0.1",
@@ -115,7 +130,7 @@ def running_keycloak(folder: Path, ca: trustme.CA) -> Iterator[Keycloak]:
         ) as process,
     ):
         try:
-            server = Keycloak(f"https://127.0.0.1:{port}", ca)
+            server = Keycloak(f"https://127.0.0.1:{port}", ca, database)
             deadline = time.monotonic() + START_SECONDS
             while not server.is_ready():
                 assert process.poll() is None, log.read_text()[-4000:]
