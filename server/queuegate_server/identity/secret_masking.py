@@ -23,9 +23,10 @@ _URL_SAFE: Final = {"+": "-", "/": "_"}
 def mask(text: str, secrets: Iterable[str]) -> str:
     """Return a text in which a mark stands for each secret.
 
-    Secrets are found as they are, with some or all of their special characters escaped as in URLs,
-    forms (RFC 1866, section 8.2.1), JSON or HTML, and in either alphabet of Base64 (RFC 4648),
-    alone or within a longer text, as in the header for HTTP Basic (RFC 7617).
+    Secrets are found as they are, with each byte escaped as in URLs, with some or all of their
+    special characters escaped as in URLs, forms (RFC 1866, section 8.2.1), JSON or HTML, and in
+    either alphabet of Base64 (RFC 4648), alone or within a longer text, as in the header for HTTP
+    Basic (RFC 7617).
 
     Args:
         text: The text, in any encoding of its parts.
@@ -48,6 +49,8 @@ def _spellings(secret: str) -> Iterator[re.Pattern[str]]:
             inside = encoded[-(-bits[0] // _BITS) : bits[1] // _BITS]
             if len(inside) >= MIN_ENCODED:
                 yield re.compile("".join(map(_of_base64, inside)) + _END)
+    # Letters and digits are escaped only together, because a pattern for any of them is slow.
+    yield re.compile(f"(?i:{''.join(f'%{byte:02x}' for byte in secret.encode())})")
     yield re.compile("".join(map(_of_text, secret)))
 
 

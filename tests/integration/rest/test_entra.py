@@ -276,6 +276,19 @@ async def test_a_group_that_cannot_grant_anything_takes_no_name(
     assert "several groups" in await lookup_failure(both, "ann@example.com")
 
 
+async def test_a_group_without_visible_properties_takes_no_name(
+    resolver: Build, tenant: FakeTenant
+) -> None:
+    asked = await resolver(group_name="display_name")
+    tenant.add_group("real", displayName="Data Engineers")
+    tenant.add_group("unknown", displayName="Data Engineers", securityEnabled=None)
+    tenant.add_user("ann@example.com", "real")
+    tenant.add_user("mallory@example.com", "unknown")
+    assert await asked.resolve("ann@example.com") == KnownUser(("Data Engineers",))
+    failure = await lookup_failure(asked, "mallory@example.com")
+    assert "may not see the properties of a group" in failure
+
+
 async def test_display_names_are_warned_of(
     resolver: Build, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,17 +2,22 @@
 proxy in front of it, repeats them.
 """
 
+import base64
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 import trustme
 import yaml
+from click.testing import CliRunner
 
 import queuegate
+from queuegate_server.cli.source_check import source_check
 from tests.support.atomic_files import replace
 from tests.support.fakes import graph, keycloak, okta
 from tests.support.fakes.assertions import key_in
@@ -39,6 +44,9 @@ FILES = {
     "okta_app": "private_key_file",
 }
 HTML = "text/html"
+PART = 12
+"""The number of characters of a secret that are searched for."""
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
 def credentials(request: Request) -> str:
@@ -47,11 +55,41 @@ def credentials(request: Request) -> str:
     return " ".join((request.headers.get("Authorization", ""), *own))
 
 
-def in_error(status: int, *keys: str) -> Callable[[Request], Reply]:
+def each_byte(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())
+
+
+def base64_of(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "as in a URL": lambda text: quote(text, safe=""),
+    "byte by byte as in a URL": each_byte,
+    "in Base64": base64_of,
+    "in Base64 in a URL": lambda text: quote(base64_of(text), safe=""),
+}
+
+
+def readings(text: str) -> str:
+    """Return a text as it is, without escapes, and with what it holds in Base64."""
+    plain = unquote(text)
+    runs = [run for each in (text, plain) for run in re.findall(r"[\w+/-]{8,}", each, re.ASCII)]
+    decoded = [
+        base64.urlsafe_b64decode(part + "A" * (-len(part) % 4))
+        for run in runs
+        for part in (run.translate(_URL_SAFE)[start:] for start in range(4))
+    ]
+    return "\n".join((text, plain, *(each.decode("latin-1") for each in decoded)))
+
+
+def in_error(
+    status: int, *keys: str, encode: Callable[[str], str] = str
+) -> Callable[[Request], Reply]:
     """Return a reply that repeats the credentials below these keys."""
 
     def reply(request: Request) -> Reply:
-        body: Any = credentials(request)
+        body: Any = encode(credentials(request))
         for key in reversed(keys):
             body = {key: body}
         return Reply(status, body)
@@ -59,12 +97,18 @@ def in_error(status: int, *keys: str) -> Callable[[Request], Reply]:
     return reply
 
 
+ENCODED: dict[str, Callable[[Request], Reply]] = {
+    f"{'.'.join(keys)} {name}": in_error(400, *keys, encode=encode)
+    for name, encode in ENCODINGS.items()
+    for keys in (("error",), ("error_description",), ("errorSummary",))
+}
 REPEATS: dict[str, Callable[[Request], Reply]] = {
     **{
         f"{'.'.join(keys)} of {status}": in_error(status, *keys)
         for status in (400, 401, 403, 404, 500)
         for keys in (("error",), ("error_description",), ("error", "code"), ("errorCode",))
     },
+    **ENCODED,
     "a page": lambda request: Reply(500, credentials(request).encode(), {"Content-Type": HTML}),
     "the type of the content": lambda request: Reply(
         200, b"", {"Content-Type": credentials(request).strip().replace(" ", "/", 1)}
@@ -168,10 +212,41 @@ def test_secrets_that_a_provider_repeats(ca: trustme.CA, ca_file: Path, tmp_path
             assertions = {each["client_assertion"] for each in forms if each}
         shown += [json.dumps(server.logs), (tmp_path / "audit.log").read_text()]
     assert len(shown) > len(REPEATS)
+    shown = [readings(text) for text in shown]
     assert assertions
     for secrets in (*SECRETS.values(), assertions):
         for secret in secrets:
-            assert not [text for text in shown if secret in text]
+            # Long answers are quoted in part.
+            assert not [text for text in shown if secret[:PART] in text]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_source_check_shows_no_secret(
+    kind: str, ca: trustme.CA, ca_file: Path, tmp_path: Path
+) -> None:
+    """It shows what a provider has answered, as a server's log does every now and then."""
+    with running_providers(ca) as providers:
+        config = settings(providers, ca_file, tmp_path)
+        command = ["--config", str(config), kind, "user@example.com"]
+        shown = []
+        for repeat in ENCODED.values():
+            providers[kind].fault = repeat
+            done = CliRunner().invoke(source_check, command)
+            assert "FAIL" in done.output
+            shown.append(readings(done.output))
+        forms = [each.form for each in providers[kind].requests]
+    sent = {each["client_assertion"] for each in forms if "client_assertion" in each}
+    for secret in {*SECRETS[kind], *sent}:
+        assert not [text for text in shown if secret[:PART] in text]
+
+
+@pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS)
+def test_the_readings_show_secrets(encode: Callable[[str], str]) -> None:
+    """Otherwise, the test above would show nothing about encodings."""
+    for kind in KINDS:
+        for secret in SECRETS[kind]:
+            for before in ("", "x", "Bearer"):
+                assert secret in readings(f"<{encode(f'{before} {secret}')}>")
 
 
 @pytest.mark.parametrize("kind", KINDS)

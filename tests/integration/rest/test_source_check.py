@@ -111,6 +111,8 @@ def test_a_user_by_attribute(config: Path, realm: FakeRealm) -> None:
         ),
         ({"cachePolicy": "MAX_LIFESPAN"}, ("whose cache policy is MAX_LIFESPAN", "a Max lifespan")),
         ({"cachePolicy": "MAX_LIFESPAN", "maxLifespan": "90000"}, ("for up to 90 s (cache",)),
+        ({"cachePolicy": "MAX_LIFESPAN", "maxLifespan": "0"}, ("does not cache its users",)),
+        ({"fullSyncPeriod": "0"}, ("without a bound",)),
         ({"fullSyncPeriod": "600"}, ("next full synchronization, every 600 s (cache policy DEFA",)),
         ({"fullSyncPeriod": "-1"}, ("without a bound",)),
         ({"cachePolicy": "NO_CACHE"}, ("does not cache its users (cache policy NO_CACHE)",)),

@@ -22,6 +22,10 @@ def lower(text: str) -> str:
     return "%".join([parts[0], *(part[:2].lower() + part[2:] for part in parts[1:])])
 
 
+def each_byte(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())
+
+
 def basic(secret: str, user: str = "client") -> str:
     return base64.b64encode(f"{user}:{secret}".encode()).decode()
 
@@ -31,6 +35,8 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "URL": lambda secret: quote(secret, safe=""),
     "URL, slashes kept": quote,
     "URL in lower case": lambda secret: lower(quote(secret, safe="")),
+    "URL, each byte": each_byte,
+    "URL, each byte in lower case": lambda secret: each_byte(secret).lower(),
     "form": quote_plus,
     "form in lower case": lambda secret: lower(quote_plus(secret)),
     "JSON": lambda secret: json.dumps(secret)[1:-1],

@@ -248,6 +248,8 @@ class Tenant(Provider):
         """
         ids: dict[str, list[str]] = {}
         async for group in self._search(names):
+            if group.get("securityEnabled") is None:
+                continue  # lookups of its members fail
             own = self._name_of(group)
             if own is not None:
                 key = text_field(group, "id", "group names")

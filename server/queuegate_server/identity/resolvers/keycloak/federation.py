@@ -47,10 +47,11 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
     policy = _setting(component, "cachePolicy") or "DEFAULT"
     lifespan, period = _setting(component, "maxLifespan"), _setting(component, "fullSyncPeriod")
     if policy == _LIFESPAN and lifespan.isdecimal():
-        does = f"caches its users for up to {int(lifespan[:15]) / 1000:g} s"
+        seconds = int(lifespan[:15]) / 1000
+        does = f"caches its users for up to {seconds:g} s" if seconds else _BOUNDED["NO_CACHE"]
     elif policy in _BOUNDED:
         does = _BOUNDED[policy]
-    elif period.isdecimal():  # -1: never
+    elif period.isdecimal() and int(period[:15]) > 0:  # -1: never
         does = f"caches its users until the next full synchronization, every {period[:15]} s"
     else:
         return (
