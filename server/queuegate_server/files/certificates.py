@@ -220,7 +220,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             _LOG.warning(fault, extra={"file": str(self._client_ca_file)})
 
 
-def _own(loaded: ServerCertificate) -> tuple[Period]:
+def _own(loaded: ServerCertificate) -> Sequence[Period]:
     return (Period(loaded.not_before, loaded.not_after),)
 
 

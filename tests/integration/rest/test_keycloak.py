@@ -137,8 +137,8 @@ async def test_a_tilde_at_the_end_of_a_name(resolver: Build, realm: FakeRealm) -
     # Further above, only the groups themselves tell what their names are.
     realm.join("judy", ("x~", "mid", "low"))
     realm.join("jane", ("x", "a/b", "inner", "leaf"))
-    for settings in ({}, {"parents": True}, {"group_name": "name", "parents": True}):
-        failure = await lookup_failure(await resolver(**settings), "judy")
+    for above in ({}, {"parents": True}, {"group_name": "name", "parents": True}):
+        failure = await lookup_failure(await resolver(**above), "judy")
         assert "the name of the group above 'mid' ends with '~'" in failure
     assert await (await resolver(group_name="name")).resolve("trudy") == KnownUser(("y~",))
     realm.escapes = True
