@@ -84,8 +84,11 @@ class GateFakeTest {
   }
 
   private static SyncResponse part(Consumer<PolicyPart.Builder> change) {
-    PolicyPart.Builder part = PolicyPart.newBuilder().setPartition("default").setRules(3).setNamingValue(1);
+    PolicyPart.Builder part = PolicyPart.newBuilder().setPartition("default");
     change.accept(part);
+    if (part.getFirst()) {
+      part.setRules(3).setNamingValue(1);
+    }
     return SyncResponse.newBuilder().setPolicy(part).build();
   }
 
@@ -95,6 +98,7 @@ class GateFakeTest {
 
   static Stream<Arguments> serversThatAreNotBelieved() {
     SyncResponse opened = FakeServer.opened(o -> {});
+    List<Integer> zeros = Collections.nCopies(10_000, 0);
     return Stream.of(
         lies("a lease of 4294967295 ms; the longest is 5000 ms", 1, FakeServer.opened(o -> o.setLeaseMillis(-1))),
         lies("a ping interval of 4294967295 ms", 1, FakeServer.opened(o -> o.setPingIntervalMillis(-1))),
@@ -106,8 +110,22 @@ class GateFakeTest {
             "more than 250000 queues",
             30,
             opened,
-            part(p -> p.setFirst(true)),
-            part(p -> p.getConfiguredQueuesBuilder().addAllName(Collections.nCopies(10_000, "q")))));
+            part(
+                p ->
+                    p.setFirst(true)
+                        .getLevelsBuilder()
+                        .addAbove(0)
+                        .addDepth(0)
+                        .addUsers(0)
+                        .addGroups(0)
+                        .addServices(0)),
+            part(
+                p ->
+                    p.getConfiguredQueuesBuilder()
+                        .addAllName(Collections.nCopies(10_000, "q"))
+                        .addAllParent(zeros)
+                        .addAllSubmit(zeros)
+                        .addAllAdmin(zeros))));
   }
 
   /** The last message is sent several times. */
