@@ -62,7 +62,8 @@ def generate_chart() -> str:
         places = build_places(QueueChecks.model_validate({"schedulers": {name: {}}}))
         keys: dict[bool, set[str]] = {True: set(), False: set()}
         for place in (each for by_key in places.keys.values() for each in chain(*by_key.values())):
-            keys[place.kinds is None] |= {place.key, place.joined_label} - {""}
+            is_everywhere = place.kinds is None and place.groups is None
+            keys[is_everywhere] |= {place.key, place.joined_label} - {""}
         keys[True] -= own_keys  # the values set them
         fields = [each for found in places.fields.values() for each in found]
         schedulers[name] = {
