@@ -81,6 +81,8 @@ class Flood:
         while True:
             writer.write(part)
             await writer.drain()
+            # On a lost connection, `drain` returns at once until the event loop notices the loss.
+            await asyncio.sleep(0)
             self._count()
 
     def _count(self) -> None:
