@@ -454,9 +454,9 @@ class Admission(Section):
     `tls.client_ca_file` accepts. If unset, a webhook with admission.queues answers with its
     partition and source of groups, and others do not answer."""
     user_info: UserInfoAnnotation | None = None
-    """How the annotation yunikorn.apache.org/user.info is written. In a webhook that checks queues,
-    the API server is told to ask about the annotation only if this section is written, even as
-    `{}`, or if `yunikorn.enabled` is true."""
+    """How the annotation yunikorn.apache.org/user.info is written. If the webhook checks queues,
+    the API server sends it requests about the annotation only if this section is set, even to `{}`,
+    or if `yunikorn.enabled` is true."""
     yunikorn: YuniKornDuties = YuniKornDuties()
 
     @model_validator(mode="after")

@@ -118,7 +118,7 @@ def test_schedulers_that_share_queues_are_refused(tmp_path: Path, command: tuple
 
 
 def test_names_of_other_schedulers_open_nothing(cluster: ApiServer, tmp_path: Path) -> None:
-    """The settings of that message: names of LocalQueues and namespaces are no queues of KAI."""
+    """With those settings, KAI cannot use the names of LocalQueues and namespaces."""
     config, ca = write_settings(
         tmp_path / "webhook", settings(schedulers={"kueue": {}, **SEPARATE}), POLICY
     )

@@ -6,10 +6,10 @@ pod, and from the pod's node pool, unless one of the two has the label of a queu
 project, does not say which project that will be. So a node pool is refused there, unless the pod
 names its queue beside it. So does a template in a built-in kind, whose controllers copy all labels.
 Operators may copy only some, or remove the queue's. A template that other objects refer to, or
-labels that other objects' pods get, may belong to any project, so a node pool needs the label of
-the queue beside it there, too. So does one in an object that refers to such a template, unless the
-object's own labels decide. In an update, it is refused only if the node
-pool or an owner is new: the garbage collector removes owners.
+labels that other objects' pods get, may belong to any project. There, a node pool also needs the
+queue's label beside it. The same applies to a node pool in an object that refers to such a
+template, unless the object's own labels decide. In an update, a node pool is refused only if it or
+an owner is new: the garbage collector removes owners.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
