@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawRequestMessage
 
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.runtime.tcp import address_of, open_tcp
@@ -20,8 +21,11 @@ admitted."""
 CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
 """The maximum number of decrypted but unread bytes."""
-TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""The time limit for a TLS shutdown, to which a client might not respond."""
+_SOCKET_BUFFER_BYTES: Final = 32 * 1024
+"""Linux doubles it. It is also the most that is read at once."""
+TLS_SHUTDOWN_SECONDS: Final = 0.25
+"""The time limit for a TLS shutdown, to which a client might not respond. Meanwhile whatever it
+sends is decrypted."""
 _MAX_HEADERS: Final = 64
 MAX_HEAD_BYTES: Final = 16 * 1024
 """The maximum number of bytes in which a request line and its headers must arrive, with the empty
@@ -31,9 +35,10 @@ _HEAD_TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"Content-Length: 0\r\nServer: queuegate\r\nConnection: close\r\n\r\n"
 )
-_REFUSAL_SECONDS: Final = 1.0
-"""How long a client whose headers are too long may take to send the rest and read the answer."""
-_DISCARD_SECONDS: Final = 0.01
+_DISCARD_SECONDS: Final = 1.0
+"""How long a client whose request has been rejected may take to send the rest and read the
+answer."""
+_DISCARD_PAUSE_SECONDS: Final = 0.05
 """The pause after each part that is dropped. A part has up to 64 KiB."""
 _RETRY_SECONDS: Final = 0.1
 """The pause after a failed accept, which may be due to a lack of file descriptors."""
@@ -59,7 +64,16 @@ def complete_headers(response: web.StreamResponse) -> None:
 class Connection(web.RequestHandler):
     """A connection that counts toward the limit from before its handshake until it is lost."""
 
-    __slots__ = ("_body", "_head_bytes", "_is_discarding", "_limit", "_log", "_open", "task")
+    __slots__ = (
+        "_body",
+        "_head_bytes",
+        "_is_discarding",
+        "_limit",
+        "_log",
+        "_open",
+        "_pause",
+        "task",
+    )
 
     def __init__(
         self,
@@ -90,6 +104,7 @@ class Connection(web.RequestHandler):
         self._body: Any = None
         """The body of the newest request."""
         self._is_discarding = False
+        self._pause: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
         """The handshake's task."""
 
@@ -104,24 +119,35 @@ class Connection(web.RequestHandler):
     def forget(self) -> None:
         """Stop counting the connection."""
         self._open.pop(self, None)
-        self.clear_limit()
+        if self._limit is not None:
+            self._limit.cancel()
 
     def cut_after(self, seconds: float) -> None:
-        """Set the time after which the connection is aborted, replacing any earlier time limit."""
+        """Set the time after which the connection is aborted, replacing any earlier time limit but
+        that of a rejected request.
+        """
+        if self._is_discarding:
+            return
         self.clear_limit()
         self._limit = asyncio.get_running_loop().call_later(seconds, self.cut)
 
     def clear_limit(self) -> None:
-        """Remove the time limit, if any."""
-        if self._limit is not None:
+        """Remove the time limit, if any, unless a request has been rejected."""
+        if self._limit is not None and not self._is_discarding:
             self._limit.cancel()
             self._limit = None
 
     def discard(self) -> None:
-        """Drop whatever else the client sends, unparsed and slowly. Its request has been rejected,
-        and it may have to send the rest before it reads the response.
+        """Drop whatever else the client sends, unparsed, slowly and not for long. Its request has
+        been rejected, and it may have to send the rest before it reads the response.
         """
+        self.cut_after(_DISCARD_SECONDS)
         self._is_discarding = True
+
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - as aiohttp
+        """Continue reading, unless data is being dropped, for which no handler sets the pace."""
+        if not self._is_discarding:
+            super().resume_reading(resume_parser)
 
     def _resume(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
@@ -132,31 +158,50 @@ class Connection(web.RequestHandler):
         a time.
         """
         if self._is_discarding:
-            if self.transport is not None and not self.transport.is_closing():
-                self.transport.pause_reading()
-                asyncio.get_running_loop().call_later(_DISCARD_SECONDS, self._resume)
+            self._pause_reading()
             return
+        parsed = self._parse(data)
+        while parsed < len(data) and not self._is_discarding:
+            data = data[parsed:]
+            parsed = self._parse(data)
+
+    def _pause_reading(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+            loop = asyncio.get_running_loop()
+            self._pause = loop.call_later(_DISCARD_PAUSE_SECONDS, self._resume)
+
+    def _parse(self, data: bytes) -> int:
+        """Parse part of a body or at most one head. Returns the number of bytes."""
         requests = self._request_count
         is_in_body = self._body is not None and not self._body.is_eof()
-        # Only what may be a head is parsed as one, however much has arrived at once.
-        part = data if is_in_body else data[: MAX_HEAD_BYTES - self._head_bytes]
+        part = data if is_in_body else _head(data, MAX_HEAD_BYTES - self._head_bytes)
         super().data_received(part)
         if self._request_count > requests:
             self._head_bytes = 0
-            self._body = self._messages[-1][1]
-            if len(self._messages) > 1:
-                # No client of ours sends requests before it has read the answer. A server may close
-                # a connection after any response (RFC 9112, section 9.3.2).
-                self.close()
-                self.discard()
+            self._judge_request()
         elif not is_in_body:
             self._head_bytes += len(part)
             if self._head_bytes >= MAX_HEAD_BYTES:
                 self._log.debug("the headers of a request do not end")
                 self._refuse_head()
-                return
-        if len(part) < len(data):
-            self.data_received(data[len(part) :])
+        return len(part)
+
+    def _judge_request(self) -> None:
+        """Reject the newest request if no client of ours would send it."""
+        message, self._body = self._messages[-1]
+        if not isinstance(message, RawRequestMessage):
+            _drop_frames(message.exc)
+        elif message.chunked:
+            # No port accepts a body without a Content-Length: chunks of one byte, extensions and
+            # trailers take far longer to parse than to send.
+            self._messages[-1] = (message._replace(should_close=True), self._body)
+            self.discard()
+        if len(self._messages) > 1:
+            # Our clients read each answer before they send the next request. A server may close a
+            # connection after any response (RFC 9112, section 9.3.2).
+            self.close()
+            self.discard()
 
     def _refuse_head(self) -> None:
         """Answer that the headers are too long, unless another answer may have begun."""
@@ -165,11 +210,13 @@ class Connection(web.RequestHandler):
             return
         self.transport.write(_HEAD_TOO_LARGE)
         self.discard()
-        self.cut_after(_REFUSAL_SECONDS)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop counting the connection."""
         self.forget()
+        if self._pause is not None:
+            self._pause.cancel()
+        self._body = None
         super().connection_lost(exc)
 
     def handle_error(
@@ -201,6 +248,23 @@ class Connection(web.RequestHandler):
         response.text = f"{response.reason}\n"
         complete_headers(response)
         return response
+
+
+def _head(data: bytes, max_bytes: int) -> bytes:
+    """Return what may be a head at the start of data, however much has arrived with it."""
+    head = data[:max_bytes]
+    before = len(head) - len(head.lstrip(b"\r\n"))
+    end = head.find(b"\r\n\r\n", before)
+    return head if end < 0 else head[: end + 4]
+
+
+def _drop_frames(error: BaseException | None) -> None:
+    """Remove the tracebacks of a parser's error. Their frames refer to the data and to the error,
+    and so would keep the data until a garbage collection.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__context__
 
 
 C = TypeVar("C", bound=Connection)
@@ -243,6 +307,7 @@ class Connections(Generic[C]):
         self._connect = connect
         self._log = log
         self.socket = open_tcp(*address)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
         self.socket.setblocking(False)
         self.address = address_of(self.socket)
         """The address with the port in use."""

@@ -269,14 +269,14 @@ class WebhookServer:
             response = error_response(403, refusal) if refusal else await handler(request)
         except web.HTTPException as error:
             response = web.Response(status=error.status, text=f"{error.reason}\n")
-        else:
-            if not response.keep_alive:
-                connection.discard()
         finally:
             connection.touch()
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
+        if not request.content.is_eof():
+            response.force_close()
+            connection.discard()
         return response
 
     async def _before_headers(self, _: web.Request, response: web.StreamResponse) -> None:

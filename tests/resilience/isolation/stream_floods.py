@@ -22,6 +22,10 @@ STREAMS: Final = {
     "chunks with extensions": (CHUNKED, b"1;a=b;c\r\n \r\n"),
     "an endless chunk extension": (CHUNKED + b"1;", b"a=b;"),
     "trailers without an end": (CHUNKED + b"0\r\n", b"a: b\r\n"),
+    "a body for a path that does not exist": (
+        b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n",
+        b"a" * 1_024,
+    ),
     "headers without an end": (POST, b"a: b\r\n"),
     "a header without an end": (POST + b"a: ", b"b"),
     "empty lines": (b"", b"\r\n"),
