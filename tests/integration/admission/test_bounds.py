@@ -278,7 +278,7 @@ def test_what_is_not_http(webhook: Webhook, sent: bytes) -> None:
 def test_a_body_that_nobody_reads(webhook: Webhook, head: bytes, status: bytes) -> None:
     """A client that sends all before it reads gets the answer, if the rest is not long."""
     with raw_connection(webhook) as connection:
-        connection.sendall(head + b"1\r\n{\r\n" * 20_000)
+        connection.sendall(head + b"1\r\n{\r\n" * 2_000)
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert answer.split()[1] == status
     assert b"\r\nConnection: close\r\n" in answer
