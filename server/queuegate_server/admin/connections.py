@@ -21,8 +21,6 @@ admitted."""
 CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
 """The maximum number of decrypted but unread bytes."""
-_SOCKET_BUFFER_BYTES: Final = 32 * 1024
-"""Linux doubles it. It is also the most that is read at once."""
 TLS_SHUTDOWN_SECONDS: Final = 0.25
 """The time limit for a TLS shutdown, to which a client might not respond. Meanwhile whatever it
 sends is decrypted."""
@@ -35,7 +33,7 @@ _HEAD_TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"Content-Length: 0\r\nServer: queuegate\r\nConnection: close\r\n\r\n"
 )
-_DISCARD_SECONDS: Final = 1.0
+DISCARD_SECONDS: Final = 1.0
 """How long a client whose request has been rejected may take to send the rest and read the
 answer."""
 _DISCARD_PAUSE_SECONDS: Final = 0.05
@@ -65,7 +63,7 @@ class Connection(web.RequestHandler):
     """A connection that counts toward the limit from before its handshake until it is lost."""
 
     __slots__ = (
-        "_body",
+        "_body_left",
         "_head_bytes",
         "_is_discarding",
         "_limit",
@@ -101,16 +99,17 @@ class Connection(web.RequestHandler):
         self._open[self] = None
         self._limit: asyncio.TimerHandle | None = None
         self._head_bytes = 0
-        self._body: Any = None
-        """The body of the newest request."""
+        self._body_left = 0
+        """How many bytes of the newest request's body have not been parsed."""
         self._is_discarding = False
         self._pause: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
         """The handshake's task."""
 
     def cut(self) -> None:
-        """Abort the connection."""
+        """Abort the connection, and drop whatever else it delivers."""
         self.forget()
+        self._is_discarding = True
         if self.task is not None:
             self.task.cancel()
         if self.transport is not None:
@@ -141,8 +140,12 @@ class Connection(web.RequestHandler):
         """Drop whatever else the client sends, unparsed, slowly and not for long. Its request has
         been rejected, and it may have to send the rest before it reads the response.
         """
-        self.cut_after(_DISCARD_SECONDS)
+        if self._is_discarding or self.transport is None:
+            return
+        self.cut_after(DISCARD_SECONDS)
         self._is_discarding = True
+        # A full buffer of a body may have paused the transport.
+        self._resume()
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - as aiohttp
         """Continue reading, unless data is being dropped, for which no handler sets the pace."""
@@ -172,15 +175,20 @@ class Connection(web.RequestHandler):
             self._pause = loop.call_later(_DISCARD_PAUSE_SECONDS, self._resume)
 
     def _parse(self, data: bytes) -> int:
-        """Parse part of a body or at most one head. Returns the number of bytes."""
+        """Parse part of one body or of one head. Returns the number of bytes, of which there is at
+        least one unless there is no data or the rest is to be dropped.
+        """
         requests = self._request_count
-        is_in_body = self._body is not None and not self._body.is_eof()
-        part = data if is_in_body else _head(data, MAX_HEAD_BYTES - self._head_bytes)
+        is_in_body = self._body_left > 0
+        max_head = MAX_HEAD_BYTES - self._head_bytes
+        part = data[: self._body_left] if is_in_body else _head(data, max_head)
         super().data_received(part)
-        if self._request_count > requests:
+        if is_in_body:
+            self._body_left -= len(part)
+        elif self._request_count > requests:
             self._head_bytes = 0
             self._judge_request()
-        elif not is_in_body:
+        else:
             self._head_bytes += len(part)
             if self._head_bytes >= MAX_HEAD_BYTES:
                 self._log.debug("the headers of a request do not end")
@@ -189,17 +197,20 @@ class Connection(web.RequestHandler):
 
     def _judge_request(self) -> None:
         """Reject the newest request if no client of ours would send it."""
-        message, self._body = self._messages[-1]
+        message, body = self._messages[-1]
         if not isinstance(message, RawRequestMessage):
             _drop_frames(message.exc)
         elif message.chunked:
             # No port accepts a body without a Content-Length: chunks of one byte, extensions and
             # trailers take far longer to parse than to send.
-            self._messages[-1] = (message._replace(should_close=True), self._body)
+            self._messages[-1] = (message._replace(should_close=True), body)
             self.discard()
-        if len(self._messages) > 1:
-            # Our clients read each answer before they send the next request. A server may close a
-            # connection after any response (RFC 9112, section 9.3.2).
+        elif not body.is_eof():
+            self._body_left = int(message.headers.get("Content-Length", 0)) - body.total_bytes
+        # Our clients read each answer before they send the next request, and want no other
+        # protocol, in which nothing would be parsed here. A server may close a connection after any
+        # response (RFC 9112, section 9.3.2).
+        if len(self._messages) > 1 or self._upgraded:
             self.close()
             self.discard()
 
@@ -216,7 +227,6 @@ class Connection(web.RequestHandler):
         self.forget()
         if self._pause is not None:
             self._pause.cancel()
-        self._body = None
         super().connection_lost(exc)
 
     def handle_error(
@@ -228,7 +238,7 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """Return the response to a malformed request or a failed handler. It quotes no input and,
         unlike aiohttp's own, does not reveal the aiohttp version. Raises ConnectionError if part of
-        another response has been sent.
+        another response has been sent, or the connection is lost.
         """
         del message
         # UnicodeEncodeError: aiohttp cannot encode its response to an `Expect` header that is not
@@ -239,6 +249,11 @@ class Connection(web.RequestHandler):
             # the log.
             fields = {"error": type(exc).__name__}
             self._log.debug("received a request that is not HTTP", extra=fields)
+        elif isinstance(exc, ConnectionError) and (
+            self.transport is None or self.transport.is_closing()
+        ):
+            self._log.debug("the client has closed the connection")
+            raise exc
         else:
             self._log.error("request failed", exc_info=exc)
         self.discard()
@@ -268,6 +283,12 @@ def _drop_frames(error: BaseException | None) -> None:
 
 
 C = TypeVar("C", bound=Connection)
+
+
+def discard_body(request: web.Request) -> None:
+    """Drop the rest of a body that has not been read when the response begins."""
+    if isinstance(request.protocol, Connection) and not request.content.is_eof():
+        request.protocol.discard()
 
 
 class Bounds(NamedTuple):
@@ -307,7 +328,6 @@ class Connections(Generic[C]):
         self._connect = connect
         self._log = log
         self.socket = open_tcp(*address)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
         self.socket.setblocking(False)
         self.address = address_of(self.socket)
         """The address with the port in use."""
@@ -395,7 +415,7 @@ class ProbeConnection(Connection):
             keepalive_timeout=CONNECTION_SECONDS,
             max_line_size=line_bytes,
             max_field_size=line_bytes,
-            lingering_time=0,
+            lingering_time=DISCARD_SECONDS,
         )
         self.cut_after(CONNECTION_SECONDS)
 

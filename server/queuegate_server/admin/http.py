@@ -19,6 +19,7 @@ from queuegate_server.admin.connections import (
     Connections,
     ProbeConnection,
     complete_headers,
+    discard_body,
 )
 from queuegate_server.admin.readiness import versions
 from queuegate_server.files.certificates import CertificateReloader
@@ -212,8 +213,9 @@ async def _plain_errors(request: web.Request, handler: Handler) -> web.StreamRes
         return web.Response(status=error.status, text=f"{error.reason}\n")
 
 
-async def _before_headers(_: web.Request, response: web.StreamResponse) -> None:
+async def _before_headers(request: web.Request, response: web.StreamResponse) -> None:
     complete_headers(response)
+    discard_body(request)
 
 
 def _json(content: dict[str, Any], *, ok: bool) -> web.Response:

@@ -8,6 +8,7 @@ connection that has been idle the longest.
 import asyncio
 import gc
 import logging
+import socket
 import ssl
 import time
 from typing import Any, Final, cast
@@ -23,6 +24,7 @@ _LOG = logging.getLogger("queuegate_server.admission")
 MAX_CONNECTIONS: Final = 640
 """The maximum number of connections. Three API servers with default settings send up to 600
 concurrent requests."""
+_SOCKET_BUFFER_BYTES: Final = 32 * 1024
 _BOUNDS: Final = Bounds(MAX_CONNECTIONS, backlog=2048, handshake_seconds=5.0, handshake_pause=0.0)
 _FIRST_REQUEST_SECONDS: Final = 10.0
 """The time limit from the TLS handshake to the end of the first request's headers."""
@@ -81,6 +83,7 @@ class WebhookConnections(Connections[WebhookConnection]):
         self, address: HostPort, certificate: CertificateReloader, client_names: frozenset[str]
     ) -> None:
         super().__init__(address, certificate, _BOUNDS, self._connection, _LOG)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
         self._client_names = client_names
         self._until_collection = _CONNECTIONS_PER_COLLECTION
 

@@ -14,7 +14,7 @@ from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, generate_latest
 
 from queuegate_server.admin.certificate import ops_certificate
-from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS
+from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS, discard_body
 from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admin.readiness import Phase
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
@@ -274,15 +274,13 @@ class WebhookServer:
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
-        if not request.content.is_eof():
-            response.force_close()
-            connection.discard()
         return response
 
-    async def _before_headers(self, _: web.Request, response: web.StreamResponse) -> None:
-        if self._draining:
+    async def _before_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        if self._draining or not request.content.is_eof():
             response.force_close()
             response.headers["Connection"] = "close"
+        discard_body(request)
         response.headers["Server"] = "queuegate"
 
 

@@ -266,24 +266,6 @@ def test_what_is_not_http(webhook: Webhook, sent: bytes) -> None:
     assert "aiohttp.server" not in {entry["logger"] for entry in webhook.server.logs}
 
 
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        (b"POST /mutate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"411"),
-        (b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"404"),
-        (b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n", b"404"),
-        (b"PUT /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n", b"405"),
-    ],
-)
-def test_a_body_that_nobody_reads(webhook: Webhook, head: bytes, status: bytes) -> None:
-    """A client that sends all before it reads gets the answer, if the rest is not long."""
-    with raw_connection(webhook) as connection:
-        connection.sendall(head + b"1\r\n{\r\n" * 2_000)
-        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
-    assert answer.split()[1] == status
-    assert b"\r\nConnection: close\r\n" in answer
-
-
 def test_slow_clients(webhook: Webhook) -> None:
     """Clients that stop in the middle lose the connection; meanwhile others are answered."""
     host, port = webhook.address.rsplit(":", 1)

@@ -26,6 +26,10 @@ STREAMS: Final = {
         b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n",
         b"a" * 1_024,
     ),
+    "a body with an unknown expectation": (
+        POST + b"Expect: x\r\nContent-Length: 999999999999\r\n\r\n",
+        b"a" * 1_024,
+    ),
     "headers without an end": (POST, b"a: b\r\n"),
     "a header without an end": (POST + b"a: ", b"b"),
     "empty lines": (b"", b"\r\n"),
