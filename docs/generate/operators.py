@@ -28,8 +28,8 @@ unknown one.
 """
 _KINDS: Final = """\
 Whether a kind is checked depends on the settings. The last column is about settings that list all
-schedulers: without `volcano`, for example, Volcano's Job is not checked. For a kind that is not
-checked, add a [place](queue-checks.md#places) with the kind and one of its fields.
+schedulers: without `koordinator`, for example, its ElasticQuotaProfile is not checked. For a kind
+that is not checked, add a [place](queue-checks.md#places) with the kind and one of its fields.
 """
 
 

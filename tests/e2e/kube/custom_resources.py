@@ -79,6 +79,10 @@ RESOURCES: Sequence[Resource] = (
         "flink.apache.org", "FlinkBlueGreenDeployment", "flinkbluegreendeployments", "v1beta1"
     ),
     Resource("argoproj.io", "Rollout", "rollouts", "v1alpha1"),
+    Resource("argoproj.io", "Sensor", "sensors", "v1alpha1"),
+    Resource(
+        *("argoproj.io", "WorkflowTemplate", "workflowtemplates", "v1alpha1"), has_status=False
+    ),
     Resource("grove.io", "PodClique", "podcliques", "v1alpha1"),
     Resource("grove.io", "PodCliqueSet", "podcliquesets", "v1alpha1"),
     Resource("keda.sh", "ScaledJob", "scaledjobs", "v1alpha1"),
@@ -88,9 +92,16 @@ RESOURCES: Sequence[Resource] = (
         *("extensions.agents.x-k8s.io", "SandboxTemplate", "sandboxtemplates", "v1alpha1"),
         has_status=False,
     ),
+    Resource("tekton.dev", "Pipeline", "pipelines", has_status=False),
     Resource("tekton.dev", "PipelineRun", "pipelineruns"),
+    Resource("tekton.dev", "Task", "tasks", has_status=False),
+    Resource("tekton.dev", "TaskRun", "taskruns"),
+    Resource("serving.knative.dev", "Configuration", "configurations"),
+    Resource("serving.knative.dev", "Revision", "revisions"),
     Resource("serving.knative.dev", "Service", "services"),
     Resource("serving.kserve.io", "InferenceService", "inferenceservices", "v1beta1"),
+    Resource("serving.kserve.io", "LLMInferenceService", "llminferenceservices", "v1alpha1"),
+    Resource("serving.kserve.io", "ServingRuntime", "servingruntimes", "v1alpha1"),
     Resource("kubernetes.dask.org", "DaskCluster", "daskclusters", has_status=False),
     Resource("kubeflow.org", "Experiment", "experiments", "v1beta1"),
     Resource("kubeflow.org", "Notebook", "notebooks"),

@@ -229,6 +229,14 @@ UNKNOWN = {
         spark(sparkConf={"spark.kubernetes.executor.podTemplateFile": "http://files.dev.svc/pod"}),
         f'spec.sparkConf["spark.kubernetes.executor.podTemplateFile"]: {TEMPLATE}',
     ),
+    "pod-group-template": (
+        spark(
+            sparkConf={
+                "spark.kubernetes.scheduler.volcano.podGroupTemplateFile": "http://files.dev.svc/g"
+            }
+        ),
+        TEMPLATE,
+    ),
     "template-with-a-sign": (
         spark(sparkConf={"spark.kubernetes.driver.podTemplateFile=http://x/?": "y"}),
         TEMPLATE,

@@ -23,7 +23,7 @@ ALL: dict[str, Any] = {
     "kueue": {},
     **{name: {"below": f"root.{name}"} for name in FLAT},
 }
-VOLCANO = "^system:serviceaccount:volcano-system:volcano-controllers$"
+KOORDINATOR = "^system:serviceaccount:koordinator-system:koord-manager$"
 
 
 def warnings(
@@ -95,21 +95,20 @@ def test_the_default_lists_only_controllers_of_kubernetes() -> None:
 
 def test_whether_a_kind_is_checked_depends_on_the_settings() -> None:
     kueue: dict[str, Any] = {"kueue": {}}
-    [found] = warnings(VOLCANO, schedulers=kueue)
+    [found] = warnings(KOORDINATOR, schedulers=kueue)
     assert found == (
-        f'0]: "{VOLCANO}" matches the account of Volcano, which creates objects from kinds that are'
-        " not checked: CronJob (batch.volcano.sh), Job (batch.volcano.sh), JobFlow"
-        " (flow.volcano.sh), JobTemplate (flow.volcano.sh), HyperJob (training.volcano.sh);"
+        f'0]: "{KOORDINATOR}" matches the account of Koordinator, which creates objects from kinds'
+        " that are not checked: ElasticQuotaProfile (quota.koordinator.sh);"
         " everyone who may create one may use every queue (add a place for each to"
-        " admission.queues.schedulers.places, such as {kind: batch.volcano.sh/CronJob, field:"
-        " spec.queue}, or list the account in the ACLs of its queues instead; see also"
-        " admission.queues.kinds)"
+        " admission.queues.schedulers.places, such as {kind:"
+        " quota.koordinator.sh/ElasticQuotaProfile, field: spec.queue}, or list the account in the"
+        " ACLs of its queues instead; see also admission.queues.kinds)"
     )
-    below = {"below": "root.volcano"}
-    assert not warnings(VOLCANO, schedulers={**kueue, "volcano": below})
-    assert warnings(VOLCANO, schedulers={**kueue, "volcano": {**below, "mode": "off"}})
-    assert not warnings(VOLCANO, schedulers=kueue, mode="off")
-    assert not warnings(VOLCANO, schedulers=kueue, kinds="all")
+    below = {"below": "root.koordinator"}
+    assert not warnings(KOORDINATOR, schedulers={**kueue, "koordinator": below})
+    assert warnings(KOORDINATOR, schedulers={**kueue, "koordinator": {**below, "mode": "off"}})
+    assert not warnings(KOORDINATOR, schedulers=kueue, mode="off")
+    assert not warnings(KOORDINATOR, schedulers=kueue, kinds="all")
 
 
 def test_an_operator_in_another_namespace_is_known_by_the_name_of_its_account() -> None:

@@ -89,9 +89,9 @@ def test_two_webhooks_share_what_reviews_need() -> None:
 @pytest.mark.parametrize(
     ("schedulers", "expected", "absent"),
     [
-        (KUEUE, {"kueue.x-k8s.io/localqueues", "kueue.x-k8s.io/workloads/status"}, "batch.volc"),
+        (KUEUE, {"kueue.x-k8s.io/localqueues", "kueue.x-k8s.io/workloads/status"}, "scheduling.v"),
         ({"volcano": {}}, {"batch.volcano.sh/jobs", "scheduling.volcano.sh/queues"}, "kueue"),
-        ({"kai": {}}, {"scheduling.run.ai/podgroups"}, "volcano"),
+        ({"kai": {}}, {"scheduling.run.ai/podgroups", "flow.volcano.sh/jobflows"}, "kueue"),
         ({"koordinator": {}}, {"ray.io/rayjobs"}, "kueue"),
         (OWN, {"x.example.com/*", "x.example.com/*/status"}, "kueue"),
         ({"places": [{"kind": "batch/Job", "field": "spec.x"}]}, {"batch/jobs"}, "batch/*"),

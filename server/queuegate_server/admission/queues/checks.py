@@ -128,8 +128,8 @@ def _names(
 ) -> Generator[None, None, list[QueueName]]:
     """Return the names in an object that replaces the old one, or is it. Raises TooComplex."""
     found = []
-    node_pools = unknown_projects(kind, value or {}, settings.schedulers.kai, owners_of(old))
-    for name in find_names(kind, value or {}, places, node_pools):
+    projects = unknown_projects(settings.schedulers.kai, owners_of(old))
+    for name in find_names(kind, value or {}, places, projects):
         if name is not None:
             found.append(name)
         yield

@@ -196,6 +196,8 @@ TEMPLATE_KINDS: Final[Sequence[Kind]] = (
     ("config.koordinator.sh", "ClusterColocationProfile"),
     ("extensions.agents.x-k8s.io", "SandboxClaim"),
     ("extensions.agents.x-k8s.io", "SandboxTemplate"),
+    ("flow.volcano.sh", "JobFlow"),
+    ("flow.volcano.sh", "JobTemplate"),
     ("instancetype.kubevirt.io", "VirtualMachineClusterInstancetype"),
     ("instancetype.kubevirt.io", "VirtualMachineClusterPreference"),
     ("instancetype.kubevirt.io", "VirtualMachineInstancetype"),

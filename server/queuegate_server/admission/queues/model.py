@@ -29,6 +29,8 @@ the one with the node pool."""
 UNKNOWN_TEMPLATE: Final = "{template}"
 """Stands for the name that KAI builds from a node pool and the project in a template to which the
 object refers."""
+UNKNOWN_POOL: Final = "{pool}"
+"""Stands for the name that KAI builds from a project and the node pool of another object."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNKNOWN_PROJECT: "KAI may join the node pool with the project of the pod's owner, so the queue"
     " cannot be checked: in a pod, or in the template of a built-in kind, write the label of the"
@@ -40,6 +42,8 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNKNOWN_TEMPLATE: "the object takes a template from another one, and KAI may join the node pool"
     " with the project there, so the queue cannot be checked: write the label of the queue beside"
     " the node pool, or among the object's own labels",
+    UNKNOWN_POOL: "other objects' pods get this project, and KAI may join it with their node pool,"
+    " so the queue cannot be checked: write the label of the queue beside the project",
     EXPRESSION: "an expression gives the key or the value, so the queue cannot be checked: write"
     " both as text",
     FETCHED: "the template is read from elsewhere when the pods are created, so the queues in it"

@@ -1,4 +1,4 @@
-"""Finds node pools that KAI joins with the project of another object. Pure.
+"""Finds node pools and projects that KAI joins with those of another object. Pure.
 
 KAI builds the name PROJECT-NODEPOOL from the label `project` of the pod's top owner, else of the
 pod, and from the pod's node pool, unless one of the two has the label of a queue
@@ -8,16 +8,19 @@ names its queue beside it. So does a template in a built-in kind, whose controll
 Operators may copy only some, or remove the queue's. A template that other objects refer to, or
 labels that other objects' pods get, may belong to any project. There, a node pool also needs the
 queue's label beside it. The same applies to a node pool in an object that refers to such a
-template, unless the object's own labels decide. In an update, a node pool is refused only if it or
+template, unless the object's own labels decide. A project that pods of others get may in turn meet
+their node pools, so it also needs the queue's label beside it. All this holds for an object within
+another one, such as a Workflow in a Sensor, too. In an update, a node pool is refused only if it or
 an owner is new: the garbage collector removes owners.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 from queuegate_server.admission.queues.kinds import POD, POD_KINDS, Kind
 from queuegate_server.admission.queues.model import (
+    UNKNOWN_POOL,
     UNKNOWN_PROJECT,
     UNKNOWN_REFERRER,
     UNKNOWN_TEMPLATE,
@@ -26,7 +29,6 @@ from queuegate_server.admission.queues.model import (
 from queuegate_server.admission.queues.places import METADATA_OF_POD_KINDS, PROJECT, SUBMIT
 from queuegate_server.admission.queues.positions import (
     LABELS,
-    OWN_METADATA,
     Trail,
     text_of,
     where,
@@ -56,11 +58,28 @@ _FOR_OTHERS: Final[frozenset[Kind]] = frozenset(
 )
 """Kinds whose templates or labels become those of the pods of other objects, which refer to them or
 are selected. A SandboxClaim adds labels to those of its SandboxTemplate."""
+_INJECTED: Final[frozenset[Kind]] = frozenset(
+    {
+        ("apps.kruise.io", "PodProbeMarker"),
+        ("apps.kruise.io", "SidecarSet"),
+        ("apps.kruise.io", "WorkloadSpread"),
+        ("config.koordinator.sh", "ClusterColocationProfile"),
+        ("kubeflow.org", "PodDefault"),
+    }
+)
+"""Those of them whose labels pods of any owner get, so that a project may meet any node pool."""
+_OF_WORKLOADS: Final[frozenset[Kind]] = frozenset({("argoproj.io", "Rollout")})
+"""Kinds that take the templates of built-in kinds. There, a node pool needs no label beside it."""
 _MAX_HELD: Final = 2_000
 """More than an object may name."""
 _WORKFLOWS: Final[frozenset[Kind]] = frozenset(
-    ("argoproj.io", kind) for kind in ("CronWorkflow", "Workflow")
+    {
+        ("argoproj.io", "CronWorkflow"),
+        ("argoproj.io", "Workflow"),
+        ("kubeflow.org", "ScheduledWorkflow"),
+    }
 )
+"""Kinds whose Workflows take templates, which may change the Workflows' own project."""
 _ALWAYS: Final = frozenset[str]()
 _REFERENCES: Final[Mapping[Kind, frozenset[str]]] = {
     **dict.fromkeys(_WORKFLOWS, frozenset({"templateRef", "workflowTemplateRef"})),
@@ -78,35 +97,45 @@ _REFERENCES: Final[Mapping[Kind, frozenset[str]]] = {
 always: KServe chooses a runtime for an InferenceService that names none."""
 
 
+class _Held(NamedTuple):
+    """A name that counts if an object refers to another one."""
+
+    object: "NodePools"
+    name: QueueName
+
+
 @dataclass(slots=True)
 class NodePools:
-    """Finds the node pools in one object where their project is unknown."""
+    """Finds the node pools in one object where their project is unknown, or the reverse."""
 
-    label: str
-    """The label of a node pool."""
+    labels: Mapping[str, str]
+    """The labels that it finds, each with what stands for the name: UNKNOWN_PROJECT,
+    UNKNOWN_REFERRER or UNKNOWN_TEMPLATE for the label of a node pool, UNKNOWN_POOL for that of a
+    project."""
     queue_label: str
-    """The label of a queue, beside which a node pool is accepted; empty if it never is."""
+    """The label of a queue, beside which they are accepted; empty if they never are."""
+    metadata: Trail
+    """The position of the object's own metadata."""
     in_own: bool
     """Whether the object's own labels are those of its pods."""
     below: bool
     """Whether there may be templates of pods below the object's metadata."""
     new_owners: str
     """Distinguishes the new owners, which make the project unknown anew."""
-    stands_for: str = UNKNOWN_PROJECT
-    """What stands for the name: UNKNOWN_PROJECT, UNKNOWN_REFERRER or UNKNOWN_TEMPLATE."""
+    held: list[_Held]
+    """Gets the names that count only if the object refers to another one."""
     references: frozenset[str] = frozenset()
     """The names count only if a map in the object has one of these members; empty if always."""
-    _held: list[QueueName] = field(default_factory=list)
-    _refers: bool = False
+    around: "NodePools | None" = None
+    """Finds the node pools around this object, if they count only with a reference."""
+    refers: bool = False
+    """Whether a map in the object has one of the members."""
 
     def note_reference(self, members: Mapping[str, Any]) -> None:
         """Note whether a map in the object refers to the template of another one."""
-        self._refers = self._refers or any(members.get(name) for name in self.references)
-
-    def held(self) -> Iterator[QueueName]:
-        """Yield the names that count because the object refers to another one."""
-        if self._refers:
-            yield from self._held
+        self.refers = self.refers or any(members.get(name) for name in self.references)
+        if self.around is not None:
+            self.around.note_reference(members)
 
     def in_labels(self, labels: Mapping[str, Any], above: Trail | None) -> Iterator[QueueName]:
         """Yield a name if labels have a node pool whose project is unknown.
@@ -115,10 +144,12 @@ class NodePools:
             labels: The labels, which are not those of other objects.
             above: The position of the map with the labels.
         """
-        is_searched = self.in_own if above == OWN_METADATA else self.below
-        has_queue = self.queue_label and text_of(labels.get(self.queue_label))
-        if is_searched and text_of(labels.get(self.label)) and not has_queue:
-            yield from self._unknown(Trail(Trail(above, LABELS), self.label))
+        is_searched = self.in_own if above == self.metadata else self.below
+        if not is_searched or (self.queue_label and text_of(labels.get(self.queue_label))):
+            return
+        for label in self.labels:
+            if text_of(labels.get(label)):
+                yield from self._unknown(label, Trail(Trail(above, LABELS), label))
 
     def in_properties(
         self, properties: Iterable[Property], above: Trail | None
@@ -130,57 +161,133 @@ class NodePools:
             above: The position of the map with the properties.
         """
         for each in properties:
-            if each.key == self.label and text_of(each.value):
-                yield from self._unknown(Trail(above, each.name))
+            if each.key in self.labels and text_of(each.value):
+                yield from self._unknown(each.key, Trail(above, each.name))
 
-    def _unknown(self, trail: Trail) -> Iterator[QueueName]:
+    def _unknown(self, label: str, trail: Trail) -> Iterator[QueueName]:
+        stands_for = self.labels[label]
         found = QueueName(
-            *("kai", self.stands_for, where(trail), SUBMIT), is_read=False, text=self.new_owners
+            *("kai", stands_for, where(trail), SUBMIT), is_read=False, text=self.new_owners
         )
         if not self.references:
             yield found
-        elif len(self._held) < _MAX_HELD:
-            self._held.append(found)
+        elif len(self.held) < _MAX_HELD:
+            self.held.append(_Held(self, found))
+
+
+class UnknownProjects:
+    """Finds node pools whose project is unknown, in an object and in the objects within it.
+
+    Args:
+        kai: The settings of KAI.
+        known_owners: The owners of the old object.
+    """
+
+    def __init__(self, kai: KaiScheduler, known_owners: Collection[str] = ()) -> None:
+        self._kai = kai
+        self._known_owners = known_owners
+        self._held: list[_Held] = []
+
+    def of_object(
+        self,
+        kind: Kind,
+        value: Mapping[str, Any],
+        trail: Trail | None = None,
+        around: NodePools | None = None,
+    ) -> NodePools | None:
+        """Return what finds node pools in an object; None if it would find none.
+
+        Args:
+            kind: The object's group and kind.
+            value: The object as JSON values.
+            trail: The position of an object within the whole one.
+            around: What finds node pools around the position.
+        """
+        if around is not None and not around.references:
+            return around  # it finds at least as many
+        metadata = Trail(trail, _METADATA)
+        owners = owners_of(value)
+        is_whole = trail is None
+        if owners:
+            new = owners.difference(self._known_owners) if is_whole else owners
+            found: NodePools | None = self._in_owned(kind, metadata, new)
+        elif is_whole and kind == POD and not _has(_own_labels(value), PROJECT):
+            found = self._in_owned(kind, metadata, ())
+        else:
+            found = self._of_template(kind, value, metadata)
+        if around is None or found is None:
+            return found or around
+        # What claims to be an object may be part of the one around it, so both may refer, and its
+        # metadata may be that of pods.
+        return replace(found, in_own=True, references=_ALWAYS, around=around)
+
+    def held(self) -> Iterator[QueueName]:
+        """Yield the names that count because an object refers to another one.
+
+        Yield all if they are too many to know which do.
+        """
+        is_full = len(self._held) >= _MAX_HELD
+        for each in self._held:
+            if is_full or each.object.refers:
+                yield each.name
+
+    def _in_owned(self, kind: Kind, metadata: Trail, new_owners: Collection[str]) -> NodePools:
+        return NodePools(
+            labels={self._kai.node_pool_label: UNKNOWN_PROJECT},
+            queue_label=self._kai.label if kind in POD_KINDS else "",
+            metadata=metadata,
+            in_own=kind in METADATA_OF_POD_KINDS,
+            below=kind != POD,
+            new_owners=",".join(sorted(new_owners)),
+            held=self._held,
+        )
+
+    def _of_template(
+        self, kind: Kind, value: Mapping[str, Any], metadata: Trail
+    ) -> NodePools | None:
+        """Return what finds node pools in a template, or in an object that refers to one."""
+        own = _own_labels(value)
+        found = NodePools(
+            labels={self._kai.node_pool_label: UNKNOWN_TEMPLATE},
+            queue_label=self._kai.label,
+            metadata=metadata,
+            in_own=kind in METADATA_OF_POD_KINDS,
+            below=True,
+            new_owners="",
+            held=self._held,
+            references=_REFERENCES.get(kind, _ALWAYS),
+        )
+        if kind in _FOR_OTHERS:
+            labels = {self._kai.node_pool_label: UNKNOWN_REFERRER}
+            if kind in _INJECTED:
+                labels[PROJECT] = UNKNOWN_POOL
+            return replace(found, labels=labels)
+        if kind not in _REFERENCES or _has(own, self._kai.label):
+            return None
+        if not _has(own, PROJECT) or kind in _WORKFLOWS:
+            return found
+        if kind in _OF_WORKLOADS:
+            return replace(found, labels={PROJECT: UNKNOWN_POOL}, in_own=True, below=False)
+        return None
 
 
 def unknown_projects(
-    kind: Kind,
-    value: Mapping[str, Any],
-    kai: KaiScheduler | None,
-    known_owners: Collection[str] = (),
-) -> NodePools | None:
-    """Return what finds node pools in an object; None if it would find none.
+    kai: KaiScheduler | None, known_owners: Collection[str] = ()
+) -> UnknownProjects | None:
+    """Return what finds node pools whose project is unknown; None if KAI joins none.
 
     Args:
-        kind: The object's group and kind.
-        value: The object as JSON values.
         kai: The settings of KAI; None if it is not listed.
         known_owners: The owners of the old object.
     """
     if kai is None or not kai.project_label:
         return None
+    return UnknownProjects(kai, known_owners)
+
+
+def _own_labels(value: Mapping[str, Any]) -> object:
     metadata = value.get(_METADATA)
-    owners, labels = (
-        metadata.get(name) if isinstance(metadata, dict) else None
-        for name in ("ownerReferences", LABELS)
-    )
-    has_project = _has(labels, PROJECT)
-    in_own = kind in METADATA_OF_POD_KINDS
-    if not owners and kind in _FOR_OTHERS:
-        return NodePools(kai.node_pool_label, kai.label, in_own, True, "", UNKNOWN_REFERRER)
-    references = _REFERENCES.get(kind)
-    if not owners and references is not None:
-        # The template of a Workflow may change the Workflow's own project.
-        if _has(labels, kai.label) or (has_project and kind not in _WORKFLOWS):
-            return None
-        return NodePools(
-            *(kai.node_pool_label, kai.label, in_own, True, "", UNKNOWN_TEMPLATE, references)
-        )
-    if not owners and (kind != POD or has_project):
-        return None
-    new_owners = ",".join(sorted(owners_of(value).difference(known_owners)))
-    queue_label = kai.label if kind in POD_KINDS else ""
-    return NodePools(kai.node_pool_label, queue_label, in_own, kind != POD, new_owners)
+    return metadata.get(LABELS) if isinstance(metadata, dict) else None
 
 
 def _has(labels: object, key: str) -> bool:

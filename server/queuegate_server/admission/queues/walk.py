@@ -21,7 +21,7 @@ from queuegate_server.admission.queues.model import (
     TEXT,
     QueueName,
 )
-from queuegate_server.admission.queues.node_pools import NodePools
+from queuegate_server.admission.queues.node_pools import NodePools, UnknownProjects
 from queuegate_server.admission.queues.places import KeyPlace, Places
 from queuegate_server.admission.queues.positions import (
     ANNOTATIONS,
@@ -79,9 +79,13 @@ class _Node(NamedTuple):
     """The kind of the object, or of the object within it, to which the node belongs."""
     groups: frozenset[str]
     """The API groups of the object, and of all maps around the node that claim to be objects."""
+    node_pools: NodePools | None
+    """Finds node pools whose project is unknown; None if there are none around the node."""
 
 
-_OF_POD: Final = _Node({}, None, 0, Role.POD, None, in_spark=False, owner=POD, groups=frozenset())
+_OF_POD: Final = _Node(
+    {}, None, 0, Role.POD, None, in_spark=False, owner=POD, groups=frozenset(), node_pools=None
+)
 """Stands for the metadata of a pod that an operator makes from properties."""
 
 
@@ -93,12 +97,10 @@ class _Seen(NamedTuple):
     labels: dict[str, dict[str, None]]
     """The values of each label, in the order of the search."""
     flink: TextCount
-    node_pools: NodePools | None
-    """Finds node pools whose project is unknown."""
 
 
 def find_names(
-    kind: Kind, value: Mapping[str, Any], places: Places, node_pools: NodePools | None = None
+    kind: Kind, value: Mapping[str, Any], places: Places, projects: UnknownProjects | None = None
 ) -> Iterator[QueueName | None]:
     """Yield the names of queues in an object, those in its own fields first.
 
@@ -108,15 +110,15 @@ def find_names(
         kind: The object's group and kind.
         value: The object as JSON values.
         places: Where the schedulers read names.
-        node_pools: Finds node pools whose project is unknown; None if there are none.
+        projects: Finds node pools whose project is unknown; None if there are none.
 
     Raises:
         TooComplex: The object has more than MAX_DEPTH levels or MAX_FOUND names.
     """
-    seen = _Seen([], {}, TextCount(), node_pools)
+    seen = _Seen([], {}, TextCount())
     found = 0
-    held = iter(()) if node_pools is None else node_pools.held()
-    for names in (_search(kind, value, places, seen), _joined(seen), held):
+    held = iter(()) if projects is None else projects.held()
+    for names in (_search(kind, value, places, seen, projects), _joined(seen), held):
         for name in names:
             found += name is not None
             if found > MAX_FOUND:
@@ -125,12 +127,16 @@ def find_names(
 
 
 def _search(
-    kind: Kind, value: Mapping[str, Any], places: Places, seen: _Seen
+    kind: Kind,
+    value: Mapping[str, Any],
+    places: Places,
+    seen: _Seen,
+    projects: UnknownProjects | None,
 ) -> Iterator[QueueName | None]:
     within = WITHIN.get(kind)
     # Iterators take less memory than the nodes themselves, and garbage collection visits each node.
-    groups = frozenset({kind[0]})
-    waiting = [iter([_Node(value, None, 0, Role.OTHER, None, is_spark(kind), kind, groups)])]
+    own = is_spark(kind), kind, frozenset({kind[0]}), None
+    waiting = [iter([_Node(value, None, 0, Role.OTHER, None, *own)])]
     while waiting:
         node = next(waiting[-1], None)
         yield None
@@ -142,16 +148,20 @@ def _search(
         if isinstance(node.value, list):
             waiting.append(_items(node, node.value))
             continue
-        of_object = kind if node.trail is None else embedded_kind(node.value)
+        members = node.value
+        of_object = kind if node.trail is None else embedded_kind(members)
         if of_object is not None:
             yield from _in_fields(of_object, node, places)
             yield from _hidden(of_object, node, places)
-        if seen.node_pools is not None:
-            seen.node_pools.note_reference(node.value)
-        if node.in_spark or not MAPS.isdisjoint(node.value):
-            yield from _in_maps(node, node.value, places, seen)
+            if projects is not None:
+                pools = projects.of_object(of_object, members, node.trail, node.node_pools)
+                node = node._replace(node_pools=pools)
+        if node.node_pools is not None:
+            node.node_pools.note_reference(members)
+        if node.in_spark or not MAPS.isdisjoint(members):
+            yield from _in_maps(node, members, places, seen)
         is_object = node.trail is None or (within is not None and _levels(node.trail) == within)
-        waiting.append(_members(of_object, node, node.value, is_object=is_object))
+        waiting.append(_members(of_object, node, members, is_object=is_object))
 
 
 def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | None]:
@@ -239,7 +249,8 @@ def _members(
         )
         of_object = kind if name == METADATA else None
         trail = Trail(node.trail, name)
-        yield _Node(child, trail, node.depth + 1, role, of_object, in_spark, owner, groups)
+        below = in_spark, owner, groups, node.node_pools
+        yield _Node(child, trail, node.depth + 1, role, of_object, *below)
 
 
 def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
@@ -247,8 +258,8 @@ def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
     for number, item in enumerate(items):
         if isinstance(item, dict | list):
             trail = Trail(node.trail, number)
-            below = node.depth + 1, role, None, node.in_spark, node.owner, node.groups
-            yield _Node(item, trail, *below)
+            below = node.in_spark, node.owner, node.groups, node.node_pools
+            yield _Node(item, trail, node.depth + 1, role, None, *below)
 
 
 def _levels(trail: Trail | None) -> tuple[str, ...]:
@@ -293,8 +304,8 @@ def _in_maps(
             yield from _unknown(EXPRESSION, text, Trail(above, key), node, readers)
         if map_name == LABELS and node.role is not Role.OTHER:
             _note_labels(entries, places, seen)
-        if map_name == LABELS and seen.node_pools is not None:
-            yield from seen.node_pools.in_labels(entries, node.trail)
+        if map_name == LABELS and node.node_pools is not None:
+            yield from node.node_pools.in_labels(entries, node.trail)
     yield from _in_properties(node, members, places, seen)
 
 
@@ -349,17 +360,24 @@ def _in_properties(
 ) -> Iterator[QueueName | None]:
     """Yield the names in the properties of Spark and Flink."""
     spark, flink = members.get(SPARK_CONF), members.get(FLINK_CONFIGURATION)
+    pools = node.node_pools
     if isinstance(spark, dict):
-        yield from _in_found(in_spark_conf(spark), Trail(node.trail, SPARK_CONF), places, seen)
+        above = Trail(node.trail, SPARK_CONF)
+        yield from _in_found(in_spark_conf(spark), above, places, seen, pools)
     if isinstance(flink, dict):
         found = in_flink_configuration(flink, seen.flink)
-        yield from _in_found(found, Trail(node.trail, FLINK_CONFIGURATION), places, seen)
+        above = Trail(node.trail, FLINK_CONFIGURATION)
+        yield from _in_found(found, above, places, seen, pools)
     if node.in_spark:
-        yield from _in_found(in_arguments(members), node.trail, places, seen)
+        yield from _in_found(in_arguments(members), node.trail, places, seen, pools)
 
 
 def _in_found(
-    properties: Iterator[Found], above: Trail | None, places: Places, seen: _Seen
+    properties: Iterator[Found],
+    above: Trail | None,
+    places: Places,
+    seen: _Seen,
+    node_pools: NodePools | None,
 ) -> Iterator[QueueName | None]:
     """Yield the names that properties set, and None for each other step of their search."""
     labels: list[Property] = []
@@ -377,8 +395,8 @@ def _in_found(
             if _counts(place, _OF_POD):
                 yield from _named(each.value, place, trail, seen, is_read=place.is_read)
     _note_labels({each.key: each.value for each in labels}, places, seen)
-    if seen.node_pools is not None:
-        yield from seen.node_pools.in_properties(labels, above)
+    if node_pools is not None:
+        yield from node_pools.in_properties(labels, above)
 
 
 def _all_keys(places: Places) -> Iterator[KeyPlace]:

@@ -181,9 +181,8 @@ def test_node_pools_in_templates_of_other_objects(
     # The project beside it does not count if the object that refers to it has one.
     labels = {POOL: "gpu", "project": "a"}
     with_project = json.loads(text.replace(json.dumps({POOL: "gpu"}), json.dumps(labels)))
-    assert [each.where for each in required(kind, with_project).obstacles] == [
-        f'{where}.labels["{POOL}"]'
-    ]
+    found = required(kind, with_project)
+    assert f'{where}.labels["{POOL}"]' in {each.where for each in found.obstacles}
     off = {"kai": {"project_label": False, "below": "root.kai"}}
     assert required(kind, value, schedulers=off) == EMPTY
 
@@ -200,6 +199,11 @@ OVERRIDES = {"podTemplateOverrides": [ON_POD]}
         (
             "argoproj.io/CronWorkflow",
             {"workflowSpec": {**IN_PODS, "workflowTemplateRef": REF}},
+            True,
+        ),
+        (
+            "kubeflow.org/ScheduledWorkflow",
+            {"workflow": {"spec": {**IN_PODS, "workflowTemplateRef": REF}}},
             True,
         ),
         (
@@ -249,6 +253,125 @@ def test_node_pools_in_objects_that_refer_to_a_template(
 
 
 @pytest.mark.parametrize(
+    ("kind", "value", "where"),
+    [
+        ("kubeflow.org/PodDefault", {"spec": {"labels": {"project": "a"}}}, "spec"),
+        (
+            "config.koordinator.sh/ClusterColocationProfile",
+            {"spec": {"labels": {"project": "a"}}},
+            "spec",
+        ),
+        (
+            "apps.kruise.io/WorkloadSpread",
+            {"spec": {"subsets": [{"patch": {"metadata": {"labels": {"project": "a"}}}}]}},
+            "spec.subsets[0].patch.metadata",
+        ),
+        (
+            "argoproj.io/Rollout",
+            {"metadata": {"labels": {"project": "a"}}, "spec": {"workloadRef": REF}},
+            "metadata",
+        ),
+    ],
+)
+def test_projects_that_pods_of_others_get(kind: str, value: dict[str, Any], where: str) -> None:
+    """They may have a node pool."""
+    found = required(kind, value)
+    assert [each.where for each in found.obstacles] == [f'{where}.labels["project"]']
+    assert "write the label of the queue beside the project" in found.obstacles[0].message
+    assert required(kind, value, value) == EMPTY
+    beside = {"project": "a", QUEUE_LABEL: "dev"}
+    queued = json.loads(json.dumps(value).replace(json.dumps({"project": "a"}), json.dumps(beside)))
+    assert sorted(paths(required(kind, queued))) == ["root.kai.a", "root.kai.dev"]
+    off = {"kai": {"project_label": False, "below": "root.kai"}}
+    assert required(kind, value, schedulers=off) == EMPTY
+
+
+WORKFLOW = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow"}
+REFERS = {**IN_PODS, "workflowTemplateRef": REF}
+TRAIN = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": OVERRIDES}
+WRAPPER = "workload.codeflare.dev/AppWrapper"
+
+
+def wrapped(*objects: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": {"components": [{"template": each} for each in objects]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "where"),
+    [
+        (
+            "argoproj.io/Sensor",
+            {"spec": {"triggers": [{"source": {"resource": {**WORKFLOW, "spec": REFERS}}}]}},
+            "spec.triggers[0].source.resource.spec.podMetadata",
+        ),
+        (
+            "template.openshift.io/TemplateInstance",
+            {"spec": {"template": {"objects": [TRAIN]}}},
+            "spec.template.objects[0].spec.podTemplateOverrides[0].metadata",
+        ),
+        (
+            WRAPPER,
+            wrapped(TRAIN),
+            "spec.components[0].template.spec.podTemplateOverrides[0].metadata",
+        ),
+        (
+            WRAPPER,
+            wrapped({"apiVersion": "tekton.dev/v1", "kind": "Task", **ON_POD}),
+            "spec.components[0].template.metadata",
+        ),
+        (
+            "kubeflow.org/ScheduledWorkflow",
+            {"spec": {"workflow": {"spec": REFERS}}},
+            "spec.workflow.spec.podMetadata",
+        ),
+        # What claims to be an object does not hide the reference of the object around it.
+        (
+            "argoproj.io/Workflow",
+            {"spec": {**IN_PODS, "templates": [{**WORKFLOW, "steps": [[{"templateRef": REF}]]}]}},
+            "spec.podMetadata",
+        ),
+        (
+            "argoproj.io/Workflow",
+            {"spec": {"templates": [{**WORKFLOW, **ON_POD}], "workflowTemplateRef": REF}},
+            "spec.templates[0].metadata",
+        ),
+    ],
+)
+def test_node_pools_in_objects_within_others(kind: str, value: dict[str, Any], where: str) -> None:
+    found = required(kind, value)
+    assert [each.where for each in found.obstacles] == [f'{where}.labels["{POOL}"]']
+    assert required(kind, value, value) == EMPTY
+    queued = json.loads(json.dumps(value).replace(json.dumps({POOL: "gpu"}), json.dumps(QUEUED)))
+    assert paths(required(kind, queued)) == ["root.kai.dev"]
+
+
+def test_owners_of_objects_within_others() -> None:
+    """Operators keep them, and add their own."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": ON_POD}}
+    assert required(WRAPPER, wrapped(job)) == EMPTY
+    owned = wrapped({**job, "metadata": OWNED})
+    found = required(WRAPPER, owned).obstacles
+    assert ["KAI may join" in each.message for each in found] == [True]
+    assert required(WRAPPER, owned, owned) == EMPTY
+    assert required(WRAPPER, wrapped({**job, "metadata": OTHERS}), owned).obstacles
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        [{**WORKFLOW, "spec": IN_PODS}],
+        [{**WORKFLOW, "spec": IN_PODS}, {**WORKFLOW, "spec": {"workflowTemplateRef": REF}}],
+        [{**TRAIN, "metadata": {"labels": {QUEUE_LABEL: "dev"}}}],
+        [{"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": ON_POD}}],
+    ],
+)
+def test_node_pools_in_objects_within_others_that_refer_to_none(
+    objects: list[dict[str, Any]],
+) -> None:
+    assert required(WRAPPER, wrapped(*objects)).obstacles == ()
+
+
+@pytest.mark.parametrize(
     ("kind", "spec"),
     [
         ("argoproj.io/Workflow", {**IN_PODS, "templates": [{"name": "a"}]}),
@@ -267,4 +390,8 @@ def test_the_number_of_node_pools_is_bounded() -> None:
     assert [each.where for each in found] == ["the object"]
     many = {"metadata": {}, "spec": {"workflowTemplateRef": REF, "a": [ON_POD] * (MAX_FOUND + 1)}}
     found = required("argoproj.io/Workflow", many).obstacles
+    assert [each.where for each in found] == ["the object"]
+    # Too many to know which objects refer to others.
+    some = {**WORKFLOW, "spec": [ON_POD] * (2 * MAX_FOUND + 1)}
+    found = required(WRAPPER, wrapped(some, {**WORKFLOW, "spec": REFERS})).obstacles
     assert [each.where for each in found] == ["the object"]
