@@ -69,8 +69,8 @@ verify-touched: $(VERIFY) ## run the parts that a change since the main branch t
 $(DOORS:%=verify-%): verify-%: $(VERIFY)
 	@$(BIN)/python -m tests.run verify $*
 
-quick: $(TEST) ## run the unit and contract tests only, in under a minute
-	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/contract $(PYTEST_ARGS)
+quick: $(TEST) ## run the unit tests, golden cases and contract tests only, in under a minute
+	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/cases tests/contract $(PYTEST_ARGS)
 
 bare: bare-bookworm bare-trixie bare-sid ## run `make serve` and `make test` in bare Debian systems (as root)
 

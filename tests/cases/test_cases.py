@@ -1,0 +1,36 @@
+"""Runs the golden cases in this folder and below it; README.md describes their form."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from queuegate.cli import main
+from queuegate_server.cli.main import command_group
+from tests.support.cases import check_case, read_case
+
+FOLDER: Final = Path(__file__).parent
+CASES: Final = sorted(path.relative_to(FOLDER) for path in FOLDER.rglob("*.txt"))
+
+
+def server_command(arguments: Sequence[str]) -> int:
+    """Run `queuegate-server`, which ends with SystemExit."""
+    command_group().main(list(arguments), "queuegate-server")
+
+
+PROGRAMS: Final = {"queuegate": main, "queuegate-server": server_command}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: str(path.with_suffix("")))
+def test_case(
+    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    shown: dict[str, str] = {}
+    for line in read_case(FOLDER / case).steps[0].lead:
+        if line.startswith("with "):
+            more: Mapping[str, str] = request.getfixturevalue(line.removeprefix("with "))
+            shown |= more
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    check_case(FOLDER / case, tmp_path, PROGRAMS, shown)
