@@ -3,7 +3,18 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from docs.generate import api, audit, commands, errors, limits, metrics, operators, python, settings
+from docs.generate import (
+    api,
+    audit,
+    commands,
+    errors,
+    limits,
+    metrics,
+    operators,
+    python,
+    settings,
+    threats,
+)
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "api.md": api.generate,
@@ -16,4 +27,5 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "queuegate.md": commands.generate_client,
     "queuegate-server.md": commands.generate_server,
     "settings.md": settings.generate,
+    "threat-tests.md": threats.generate,
 }

@@ -1,0 +1,39 @@
+"""threat-tests.md: the tests that show the defence against each threat."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from docs.generate.markdown import page
+
+TESTS: Final = Path("tests/threats.toml")
+_INTRODUCTION: Final = """\
+Each heading is a threat of the [threat model](../explanation/threat-model.md). The tests in
+`tests/e2e/kube` use a real API server, which `make kube-tools` builds. Nothing defends against a
+threat of the model that is missing here.
+"""
+
+
+def load_tests() -> Mapping[str, Sequence[str]]:
+    """Return the tests of each threat, each as FILE::NAME."""
+    found: Mapping[str, Sequence[str]] = tomllib.loads(TESTS.read_text(encoding="utf-8"))
+    return found
+
+
+def generate() -> str:
+    """Return the page."""
+    return page("Tests of the threats", _INTRODUCTION, *_sections())
+
+
+def _sections() -> Iterator[str]:
+    for threat, tests in load_tests().items():
+        links = (
+            f"- [`{Path(file).name}::{name}`](../../{file})" for file, name in map(_split, tests)
+        )
+        yield "\n".join([f"## {threat}", "", *links])
+
+
+def _split(test: str) -> tuple[str, str]:
+    file, _, name = test.partition("::")
+    return file, name
