@@ -12,7 +12,6 @@ import grpc
 import uvloop
 
 from bench import policies, processes
-from bench.checks import new_servicer
 from bench.command import CannotMeasure, Scale, main
 from bench.load import Amount
 from bench.processes import Running
@@ -22,11 +21,15 @@ from bench.results import Part, Table, Target, middle, spread
 from bench.timing import microseconds_each_awaited
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
+from queuegate_server.rpc.admission_queue import AdmissionQueue
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.settings.model import PolicySource, Settings
+from queuegate_server.throttling import ByteBudget
 
 _SHAPES: Final = ((1_000, 20, 20), (10_000, 100, 100), (100_000, 200, 200))
 _GOAL: Final = 2_000_000
@@ -120,7 +123,7 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
         for count, users, queues in _SHAPES:
             for what in ("bits", "decisions", "new"):
                 data = _request(count, users, paths[-queues:], with_decisions=what == "decisions")
-                known = new_servicer(engine)
+                known = _new_servicer(engine)
                 answer = await known.CheckQueueAccessColumns(data, trusted=True)
                 if what == "bits":
                     answers[count] = answer
@@ -131,7 +134,7 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
                     what: str = what,
                     count: int = count,
                 ) -> int:
-                    servicer = new_servicer(engine) if what == "new" else known
+                    servicer = _new_servicer(engine) if what == "new" else known
                     await servicer.CheckQueueAccessColumns(data, trusted=True)
                     return count
 
@@ -149,6 +152,16 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
     reached = 1e6 / slowest
     what = "checks/s on one core as columns, in process, asked before, slowest shape"
     return Part([table], [Target(what, f"≥ {_GOAL:,}", f"{reached:,.0f}", reached >= _GOAL)])
+
+
+def _new_servicer(engine: Engine) -> AccessServicer:
+    """Return a servicer with an empty response cache."""
+    return AccessServicer(
+        engine,
+        CallLog(DecisionLog(), time.time),
+        AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20)),
+        clock=time.monotonic,
+    )
 
 
 def _request(count: int, users: int, paths: list[str], *, with_decisions: bool) -> bytes:

@@ -5,15 +5,14 @@ Nothing else should run on the machine meanwhile. The first run builds missing p
 """
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench import ghz, h2, machine
+from bench import ghz, machine
 from bench.command import CannotMeasure
-from bench.peers import generators, install, report
+from bench.peers import generators, h2load, install, report
 from bench.peers.measure import FULL, QUICK, measure
 from bench.peers.peers import PEERS
 
@@ -67,8 +66,7 @@ def main() -> None:
 
 
 def _find_generators() -> None:
-    if shutil.which("h2load") is None:
-        raise CannotMeasure(h2.ABSENT)
+    h2load.find()
     ghz.find()
     install.own_go_program(generators.OWN)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from bench import ghz, h2
+from bench import ghz
 from bench.command import CannotMeasure
 from bench.load import connections_for
-from bench.peers import install
+from bench.peers import h2load, install
 from bench.peers.peer import GrpcWire, RestWire, Serving
 from bench.peers.questions import Question
 from bench.questions import delimited
@@ -162,11 +162,12 @@ class Loads:
     def _h2load(self, options: Sequence[str], amount: Amount) -> Measurement:
         log = self._folder / "h2load.log"
         log.unlink(missing_ok=True)
-        command = ["h2load", "--threads=1", f"--log-file={log}", *h2.connections(amount.at_once)]
+        options_of_load = h2load.connections(amount.at_once)
+        command = ["h2load", "--threads=1", f"--log-file={log}", *options_of_load]
         command.append(f"--duration={amount.seconds * 1000:.0f}ms")
         told, cpu = self._run([*command, *options], amount.seconds)
         try:
-            calls, per_second = h2.done(told)
+            calls, per_second = h2load.done(told)
         except CannotMeasure:
             if amount.seconds >= _LONG_SECONDS:
                 raise

@@ -10,7 +10,7 @@ import pytest
 
 import queuegate
 from bench.big_directory import BigDirectory, Member, Size, big_directory, groups_of
-from bench.replicas import QUEUE, Replica, running_replicas
+from tests.e2e.fleet.replicas import QUEUE, Replica, running_replicas
 from tests.support.eventually import eventually
 
 SIZE = Size(20, 20)

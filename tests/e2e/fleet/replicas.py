@@ -1,4 +1,4 @@
-"""Servers that query one slapd: replicas of a fleet on a real Redis, or servers without one."""
+"""Replicas of a fleet that query one slapd and share groups through a real Redis."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +19,6 @@ from tests.support.servers.redis_server import running_redis
 NAMES: Final = ("a", "b", "c")
 QUEUE: Final = "root.first"
 """The queue whose ACL lists the first group."""
-OTHER_QUEUE: Final = "root.second"
-"""The same, for a new question."""
 _POLICY: Final = f"""\
 partitions:
   - name: default
@@ -28,7 +26,6 @@ partitions:
       - name: root
         queues:
           - {{name: first, submitacl: " {group(0)}"}}
-          - {{name: second, submitacl: " {group(0)}"}}
 """
 _folders = itertools.count()
 
@@ -49,10 +46,6 @@ class Replica(NamedTuple):
         """Return `following` or, if another replica follows the directory, `standby`."""
         _, details = get_json(self.ops, "/readyz")
         return str(details["resolvers"]["changes"][0]["state"])
-
-    def reads(self, result: str) -> int:
-        """Return the number of questions to Redis about a user that ended with a result."""
-        return self.count("queuegate_fleet_group_reads_total", result)
 
 
 @contextmanager
@@ -80,18 +73,6 @@ def running_replicas(
             states = ["following", *["standby"] * (len(names) - 1)]
             eventually(lambda: sorted(each.state_of_changes for each in started), states)
         yield started
-
-
-@contextmanager
-def running_servers(folder: Path, directory: BigDirectory, number: int) -> Iterator[list[Replica]]:
-    """Run servers that do not know each other."""
-    own = folder / f"servers-{next(_folders)}"
-    own.mkdir()
-    with ExitStack() as stack:
-        yield [
-            stack.enter_context(_running(own / str(each), directory, None))
-            for each in range(number)
-        ]
 
 
 @contextmanager
