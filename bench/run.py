@@ -27,6 +27,7 @@ _PARTS: Final = (
     "users",
     "reload",
     "start",
+    "idle",
     "unary",
     "native",
     "workers",
