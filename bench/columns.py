@@ -26,8 +26,8 @@ from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.throttling import ByteBudget
 
@@ -159,7 +159,7 @@ def _new_servicer(engine: Engine) -> AccessServicer:
     return AccessServicer(
         engine,
         CallLog(DecisionLog(), time.time),
-        AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20)),
+        LongCallQueue(time.monotonic, 60, {}, ByteBudget(1 << 20)),
         clock=time.monotonic,
     )
 

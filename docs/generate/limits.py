@@ -8,17 +8,16 @@ from queuegate import _channel, user_info
 from queuegate.gate import bounds, outbox, replica, state
 from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
-from queuegate_server.admission import bodies, connections, review
-from queuegate_server.admission import settings as admission
+from queuegate_server.admission.annotations import requests, yunikorn_settings
 from queuegate_server.admission.queues import (
     body,
     checks,
     messages,
     names,
-    strangers,
     usable_queues,
     walk,
 )
+from queuegate_server.admission.server import bodies, strangers, tls_connections
 from queuegate_server.config_fields import written_size
 from queuegate_server.console import app, forms, sessions, views
 from queuegate_server.console.pages import change
@@ -41,10 +40,10 @@ from queuegate_server.policystore import parser_process as parser
 from queuegate_server.policystore import parsing, proposal
 from queuegate_server.rpc import (
     access_service,
-    admission_queue,
     application_service,
     columns,
     health,
+    load_shedding,
     policy_service,
     report_recorder,
     sync_service,
@@ -255,7 +254,7 @@ def _connections() -> list[tuple[str, str]]:
         ),
         (
             "Requests of long calls, waiting or running; above this, long calls are refused",
-            _size(admission_queue.MAX_REQUESTS),
+            _size(load_shedding.MAX_REQUESTS),
         ),
         (
             "Responses that callers have not read; above this, long calls are refused",
@@ -414,7 +413,7 @@ def _webhook() -> list[tuple[str, str]]:
     return [
         (
             "Connections; a new one replaces the one that has been idle longest",
-            _count(connections.MAX_CONNECTIONS),
+            _count(tls_connections.MAX_CONNECTIONS),
         ),
         ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
         (
@@ -422,10 +421,10 @@ def _webhook() -> list[tuple[str, str]]:
             _count(bodies.LARGE_BODIES),
         ),
         ("ConfigMaps checked at once; further ones wait until the API server's time limit", "1"),
-        ("Entries in a list or map of names, labels or annotations", _count(review.MAX_ENTRIES)),
+        ("Entries in a list or map of names, labels or annotations", _count(requests.MAX_ENTRIES)),
         (
             "Regular expression in the webhook's settings",
-            f"{_count(admission.MAX_PATTERN_CHARACTERS)} characters",
+            f"{_count(yunikorn_settings.MAX_PATTERN_CHARACTERS)} characters",
         ),
     ]
 

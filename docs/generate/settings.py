@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from docs.generate.markdown import attribute_docs, code, page, paragraph, sentence, table
-from queuegate_server.admission import settings as admission
+from queuegate_server.admission.annotations import yunikorn_settings
 from queuegate_server.config_fields import Section, seconds, size, written_duration, written_size
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import CHAIN, RESOLVER_TYPES, options_type
@@ -348,13 +348,13 @@ def _replaced(value: Any, keys: list[str], leaf: object) -> Any:
 
 
 def _webhook_table() -> str:
-    meanings = attribute_docs(admission.AdmissionSettings)
+    meanings = attribute_docs(yunikorn_settings.YuniKornSettings)
     rows = [
         (key, variable, "`true`, `false`", str(default).lower(), meanings[field])
-        for field, (key, variable, default) in admission.BOOLEANS.items()
+        for field, (key, variable, default) in yunikorn_settings.BOOLEANS.items()
     ] + [
         (key, variable, "list", default, meanings[field])
-        for field, (key, variable, default) in admission.LISTS.items()
+        for field, (key, variable, default) in yunikorn_settings.LISTS.items()
     ]
     return table(
         ("key and variable", "value", "default", "meaning"),

@@ -7,7 +7,6 @@ from typing import Final
 
 import yaml
 
-from queuegate_server.admission.queues import conditions
 from queuegate_server.admission.queues.listed_kinds import (
     POD_RESOURCES,
     RESOURCES,
@@ -16,12 +15,13 @@ from queuegate_server.admission.queues.listed_kinds import (
     ListedKinds,
 )
 from queuegate_server.admission.queues.places import PROJECT, build_places
-from queuegate_server.admission.queues.registration import (
+from queuegate_server.admission.registration import conditions
+from queuegate_server.admission.registration.configurations import (
     Service,
     queue_configurations,
     webhook_configurations,
 )
-from queuegate_server.admission.yaml_writer import render
+from queuegate_server.admission.registration.yaml_writer import render
 from queuegate_server.settings.admission import (
     FLAT,
     KUEUE,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from queuegate.policy import acl
-from queuegate_server.admission import rules
+from queuegate_server.admission.annotations import rules
 from queuegate_server.formats import yaml_nodes
 from queuegate_server.formats.yarn import schedulers
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind

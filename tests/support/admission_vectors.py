@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from queuegate_server.admission.settings import (
-    AdmissionSettings,
-    AdmissionSettingsError,
+from queuegate_server.admission.annotations.yunikorn_settings import (
+    YuniKornSettings,
+    YuniKornSettingsError,
     read_settings,
 )
 
@@ -89,13 +89,13 @@ def body(case: dict[str, Any]) -> bytes:
     return json.dumps(review).encode()
 
 
-def settings_of(case: dict[str, Any]) -> AdmissionSettings:
+def settings_of(case: dict[str, Any]) -> YuniKornSettings:
     """The settings of the case. If they are invalid, the previous ones stay in effect: the
     defaults.
     """
     try:
         return read_settings({**DEFAULTS, **case["config"]})
-    except AdmissionSettingsError:
+    except YuniKornSettingsError:
         return read_settings(DEFAULTS)
 
 

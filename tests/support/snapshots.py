@@ -13,8 +13,8 @@ from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Resolver
 from queuegate_server.identity.resolvers.local import NoResolver
 from queuegate_server.rpc.access_service import AccessServicer
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.throttling import ByteBudget
 
 
@@ -35,7 +35,7 @@ def servicer(engine: Engine) -> AccessServicer:
     return AccessServicer(
         engine,
         CallLog(DecisionLog(), zero),
-        AdmissionQueue(zero, 60, {}, ByteBudget(1 << 20)),
+        LongCallQueue(zero, 60, {}, ByteBudget(1 << 20)),
         clock=zero,
     )
 

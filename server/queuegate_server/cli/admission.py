@@ -203,17 +203,19 @@ def _serve(
     options: dict[str, Any], settings: Settings | None, read: Callable[[], Settings] | None
 ) -> None:
     try:
-        from queuegate_server.admission import server  # noqa: PLC0415 - needs the extra
+        from queuegate_server.admission import process  # noqa: PLC0415 - needs the extra
     except ImportError as error:
         raise Failure(
             f"the webhook is not installed ({error.name}): pip install 'queuegate[admission]'"
         ) from None
-    from queuegate_server.admission.settings import AdmissionSettingsError  # noqa: PLC0415 - as above
+    from queuegate_server.admission.annotations.yunikorn_settings import (  # noqa: PLC0415 - as above
+        YuniKornSettingsError,
+    )
     from queuegate_server.files.watcher import BadFile  # noqa: PLC0415 - as above
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - slow
     from queuegate_server.server.startup import CannotServe  # noqa: PLC0415 - slow
 
-    webhook = server.AdmissionOptions(**options)
+    webhook = process.AdmissionOptions(**options)
     if settings is not None and read is not None:
         from queuegate_server.server.webhook import serve_with_settings  # noqa: PLC0415 - slow
 
@@ -224,10 +226,10 @@ def _serve(
             tracer=_tracer(settings),
         )
     else:
-        main = server.serve_admission(webhook, os.environ, _announce)
+        main = process.serve_admission(webhook, os.environ, _announce)
     try:
         run_in_loop(main)
-    except AdmissionSettingsError as error:
+    except YuniKornSettingsError as error:
         raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
     except (BadFile, TooFewResources, UnusableFile) as error:
         raise Failure(str(error)) from None

@@ -92,12 +92,12 @@ def manifest(
     Exit status: 0 printed, 2 incorrect usage, configuration or policy.
     """
     # Imported here because they are slow to import, and not needed for --help.
-    from queuegate_server.admission.queues.registration import (  # noqa: PLC0415
+    from queuegate_server.admission.registration.configurations import (  # noqa: PLC0415
         Service,
         queue_configurations,
         webhook_configurations,
     )
-    from queuegate_server.admission.yaml_writer import render  # noqa: PLC0415
+    from queuegate_server.admission.registration.yaml_writer import render  # noqa: PLC0415
     from queuegate_server.cli.start_checks import (  # noqa: PLC0415
         absent_policy_files,
         policy_diagnostics,

@@ -14,13 +14,13 @@ from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.identity.shared import CacheLease
 from queuegate_server.rpc import columns, validation, wire
-from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import CheckSteps, decide_each, error_reasons, reasons_of
 from queuegate_server.rpc.bulk_validation import CheckReader
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import Change, Freshness
+from queuegate_server.rpc.load_shedding import LongCallQueue, Slot
 from queuegate_server.rpc.messages import explanation_message, grant_message
 from queuegate_server.rpc.response_cache import CheckResponse, ResponseCache, respond
 from queuegate_server.rpc.user_listing import UserLister
@@ -45,7 +45,7 @@ class AccessServicer(ApplicationServicer):
         self,
         engine: Engine,
         call_log: CallLog,
-        queue: AdmissionQueue,
+        queue: LongCallQueue,
         *,
         clock: Callable[[], float],
         lease: CacheLease | None = None,

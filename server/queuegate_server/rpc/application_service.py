@@ -31,10 +31,10 @@ from queuegate_server.engine import (
     Verdict,
 )
 from queuegate_server.rpc import validation, wire
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.batch import CheckSteps, decide_each, encode, error_reasons, reasons_of
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import InvalidRequest
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.messages import decision_message, explain_groups
 from queuegate_server.rpc.response_cache import CheckResponse, respond
 
@@ -53,7 +53,7 @@ Q = TypeVar("Q", Query, ApplicationQuery)
 class ApplicationServicer:
     """Implements the application methods of AccessService."""
 
-    def __init__(self, engine: Engine, call_log: CallLog, queue: AdmissionQueue) -> None:
+    def __init__(self, engine: Engine, call_log: CallLog, queue: LongCallQueue) -> None:
         self._engine = engine
         self._call_log = call_log
         self._queue = queue

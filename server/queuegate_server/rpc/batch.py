@@ -1,7 +1,7 @@
 """Decides the checks in batches and columns, and encodes batch results.
 
 Checks that need a directory lookup are decided concurrently, a few at a time, after the call has
-released the admission queue's slot. The other checks are decided while the call holds the slot.
+released the slot for long calls. The other checks are decided while the call holds the slot.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import ERROR
 from queuegate_server.rpc import wire
-from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.bulk_validation import BLOCK
 from queuegate_server.rpc.errors import reason_name, to_status
+from queuegate_server.rpc.load_shedding import Slot
 from queuegate_server.rpc.response_cache import CachedResponse, CheckResponse, FailedCheck
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 

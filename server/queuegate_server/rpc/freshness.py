@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from queuegate.v1 import access_pb2
-from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.errors import NotCaughtUp
+from queuegate_server.rpc.load_shedding import Slot
 
 Change = tuple[bytes, int]
 """The epoch and sequence of a change's cursor."""

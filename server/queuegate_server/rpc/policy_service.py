@@ -23,8 +23,8 @@ from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import validation
-from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
+from queuegate_server.rpc.load_shedding import LongCallQueue, Slot
 from queuegate_server.rpc.messages import ACCESS_TYPES, diagnostics, stale_gates, timestamp
 from queuegate_server.sync.changes import Changes
 from queuegate_server.sync.connected import ConnectedGate
@@ -49,7 +49,7 @@ class PolicyServicer:
 
     engine: Engine
     reloader: Reloader
-    queue: AdmissionQueue
+    queue: LongCallQueue
     changes: Changes
     readiness: Readiness | None = None
     """The source of the fleet's state."""

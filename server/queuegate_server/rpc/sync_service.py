@@ -11,9 +11,9 @@ from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
 from queuegate_server.identity.group_resolver import Resolution
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.rpc import sync_validation
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import Draining, InvalidRequest, Overloaded
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.messages import LOOKUP_OUTCOMES
 from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
@@ -38,7 +38,7 @@ class SyncServicer:
 
     engine: Engine
     hub: SyncHub
-    queue: AdmissionQueue
+    queue: LongCallQueue
     recorder: ReportRecorder | None
     """Records the callers' reports; None without an audit log."""
     draining: asyncio.Event

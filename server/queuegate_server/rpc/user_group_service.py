@@ -7,7 +7,7 @@ from queuegate.v1 import user_group_information_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.rpc import validation
-from queuegate_server.rpc.admission_queue import AdmissionQueue
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.messages import LOOKUP_OUTCOMES, stale_gates, timestamp
 from queuegate_server.sync.changes import Changes
 
@@ -19,7 +19,7 @@ class UserGroupServicer:
     """Implements UserGroupService. Its methods take and return serialized messages."""
 
     engine: Engine
-    queue: AdmissionQueue
+    queue: LongCallQueue
     changes: Changes
 
     async def ResolveUserGroups(self, data: bytes) -> bytes:

@@ -23,9 +23,9 @@ from queuegate.policy.reach import EffectiveAcl, Grant, SubjectKind, effective_a
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, GroupsUnavailable, Query, Snapshot
 from queuegate_server.identity.members import MemberListing
-from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.batch import for_each
 from queuegate_server.rpc.errors import InvalidRequest
+from queuegate_server.rpc.load_shedding import Slot
 from queuegate_server.rpc.messages import grant_message, timestamp
 from queuegate_server.rpc.validation import UsersQuery, is_valid_user_name
 

@@ -14,8 +14,8 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import ResolverType
 from queuegate_server.identity.resolver import Resolver
 from queuegate_server.rpc.access_service import AccessServicer
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.server.startup import CannotServe
 from queuegate_server.settings.fleet import Fleet
@@ -38,7 +38,7 @@ class OfflineServices:
             alone, alone, resolver_type=partial(_resolver_type, substitute)
         )
         unread = ByteBudget(64 * MIB)
-        queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, Counter(), unread)
+        queue = LongCallQueue(time.monotonic, settings.limits.max_wait, Counter(), unread)
         access = AccessServicer(
             core.engine, CallLog(core.decisions, time.time), queue, clock=core.clock
         )

@@ -16,7 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from queuegate.policy.tree import Partition
 from queuegate_server.admin.readiness import Phase, Readiness
-from queuegate_server.admission.endpoints import Endpoint
+from queuegate_server.admission.annotations.requester_groups import RequesterGroups
+from queuegate_server.admission.process import AdmissionOptions, serve_admission
 from queuegate_server.admission.queues import authorize
 from queuegate_server.admission.queues.authorize import QueueAuthorizer
 from queuegate_server.admission.queues.endpoint import QueueEndpoint
@@ -27,16 +28,15 @@ from queuegate_server.admission.queues.policy_review import (
     review_settings,
 )
 from queuegate_server.admission.queues.records import QueueRecords
-from queuegate_server.admission.queues.registration import (
+from queuegate_server.admission.queues.reviewer import QueueReviewer
+from queuegate_server.admission.registration.configurations import (
     QUEUES_PATH,
     Service,
     webhook_configurations,
 )
-from queuegate_server.admission.queues.reviewer import QueueReviewer
-from queuegate_server.admission.queues.strangers import StrangerLookups
-from queuegate_server.admission.requester_groups import RequesterGroups
-from queuegate_server.admission.server import AdmissionOptions, serve_admission
-from queuegate_server.admission.yaml_writer import without_comments
+from queuegate_server.admission.registration.yaml_writer import without_comments
+from queuegate_server.admission.server.endpoints import Endpoint
+from queuegate_server.admission.server.strangers import StrangerLookups
 from queuegate_server.decisions.core import build_core
 from queuegate_server.fleet.view import WEBHOOK, QueueDecisions
 from queuegate_server.formats.diagnostics import Diagnostic
@@ -88,7 +88,7 @@ async def serve_with_settings(
     Raises:
         CannotServe: The policy is invalid, or cannot be used with the settings.
         CannotAudit: The audit log is unusable.
-        AdmissionSettingsError, BadFile, CannotListen, TooFewResources: See `serve_admission`.
+        YuniKornSettingsError, BadFile, CannotListen, TooFewResources: See `serve_admission`.
     """
     backend = None
     if settings.admission.needs_policy:
@@ -123,7 +123,7 @@ def _traced(tracer: "Tracer") -> Middleware:
 
 
 class PolicyBackend:
-    """Makes decisions in the webhook's process. Implements `admission.server.Backend`."""
+    """Makes decisions in the webhook's process. Implements `admission.process.Backend`."""
 
     def __init__(
         self,

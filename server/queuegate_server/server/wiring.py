@@ -15,11 +15,11 @@ from queuegate_server.observe.counters import MethodCounters
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.rpc import health, reflection
 from queuegate_server.rpc.access_service import AccessServicer
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import DETAILS_TRAILER, Overloaded, to_status
 from queuegate_server.rpc.freshness import Freshness
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.rpc.server import Interceptors, register
@@ -109,7 +109,7 @@ def build_server(
         transport, settings.limits, unread, refusal, shares_port=worker is not None
     )
     draining = asyncio.Event()
-    queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, call_limit.refused, unread)
+    queue = LongCallQueue(time.monotonic, settings.limits.max_wait, call_limit.refused, unread)
     access = AccessServicer(
         core.engine,
         call_log,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.review import read_review
-from queuegate_server.admission.rules import decide
+from queuegate_server.admission.annotations.requests import read_review
+from queuegate_server.admission.annotations.rules import decide
 from tests.support.admission_vectors import CASES, assert_expected, body, settings_of
 
 

@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from queuegate_server.admission.app import Webhook as WebhookApp
+from queuegate_server.admission.server.app import Webhook as WebhookApp
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
 from tests.support.manifests import (
     VERSIONS,

@@ -16,7 +16,7 @@ import trustme
 import yaml
 
 from queuegate.cli import main
-from queuegate_server.admission.settings import read_settings
+from queuegate_server.admission.annotations.yunikorn_settings import read_settings
 from tests.support import documents
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import VERSIONS, check_schemas, kustomized, own_containers, started

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.admission.queues.registration import Service, webhook_configurations
-from queuegate_server.admission.yaml_writer import without_comments
+from queuegate_server.admission.registration.configurations import Service, webhook_configurations
+from queuegate_server.admission.registration.yaml_writer import without_comments
 from queuegate_server.settings.admission import FLAT, KUEUE, YUNIKORN, Admission
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created

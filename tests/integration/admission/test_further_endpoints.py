@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 
-from queuegate_server.admission.app import AdmissionMetrics, Webhook
-from queuegate_server.admission.bodies import RequestRefusal
-from queuegate_server.admission.endpoints import Answer, Endpoint, Handle
-from queuegate_server.admission.review import MalformedReview
+from queuegate_server.admission.annotations.requests import MalformedReview
+from queuegate_server.admission.server.app import AdmissionMetrics, Webhook
+from queuegate_server.admission.server.bodies import RequestRefusal
+from queuegate_server.admission.server.endpoints import Answer, Endpoint, Handle
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
 
 NEVER = cast("Any", SimpleNamespace(reloads=1, failures=0, expires=0.0))

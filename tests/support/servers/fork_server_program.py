@@ -16,7 +16,7 @@ from tests.support.servers.fork_server import STATUS
 _MODULES: Final = (
     "cryptography.x509",
     "queuegate_server.admin.http",
-    "queuegate_server.admission.server",
+    "queuegate_server.admission.process",
     "queuegate_server.console.app",
     "queuegate_server.fleet.driver",
     "queuegate_server.fleet.join",

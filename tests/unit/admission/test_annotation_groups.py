@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from queuegate.policy.acl import AclNames
 from queuegate.policy.names import is_group_name
 from queuegate.policy.tree import Partition
-from queuegate_server.admission.annotation_groups import RecentGroups, UsableGroups
+from queuegate_server.admission.annotations.usable_groups import RecentGroups, UsableGroups
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.yunikorn.load import load_queues
 

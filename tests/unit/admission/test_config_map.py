@@ -7,8 +7,8 @@ from textwrap import indent
 
 import pytest
 
-from queuegate_server.admission.config_map import check_config_map
-from queuegate_server.admission.rules import AdmissionRequest
+from queuegate_server.admission.annotations.config_map import check_config_map
+from queuegate_server.admission.annotations.rules import AdmissionRequest
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
 from queuegate_server.policystore import parser_process, parsing
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from queuegate_server.admission.endpoints import MAX_SECONDS, seconds_to_answer
-from queuegate_server.admission.server import GRACE_SECONDS
+from queuegate_server.admission.process import GRACE_SECONDS
+from queuegate_server.admission.server.endpoints import MAX_SECONDS, seconds_to_answer
 
 
 @pytest.mark.parametrize(

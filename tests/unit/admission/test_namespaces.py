@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.admission import namespaces
-from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError, fetch_annotations
+from queuegate_server.admission.annotations import namespaces
+from queuegate_server.admission.annotations.namespaces import (
+    NamespaceCache,
+    NamespaceError,
+    fetch_annotations,
+)
 from tests.support.fakes.kubernetes_api import KubernetesApi
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.rules import (
+from queuegate_server.admission.annotations.rules import (
     UNKNOWN_GROUPS,
     AdmissionRequest,
     GroupsNeeded,
@@ -13,7 +13,7 @@ from queuegate_server.admission.rules import (
     decide,
     verify,
 )
-from queuegate_server.admission.settings import read_settings
+from queuegate_server.admission.annotations.yunikorn_settings import read_settings
 
 SETTINGS = read_settings(
     {

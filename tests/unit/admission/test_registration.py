@@ -19,8 +19,8 @@ from queuegate_server.admission.queues.listed_kinds import (
     TEMPLATES,
 )
 from queuegate_server.admission.queues.places import FIELDS
-from queuegate_server.admission.queues.registration import Service, webhook_configurations
-from queuegate_server.admission.yaml_writer import COMMENT, render, without_comments
+from queuegate_server.admission.registration.configurations import Service, webhook_configurations
+from queuegate_server.admission.registration.yaml_writer import COMMENT, render, without_comments
 from queuegate_server.cli.admission import admission
 from queuegate_server.settings.admission import Admission
 

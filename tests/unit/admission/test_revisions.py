@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.review import MAX_REVISION_BYTES, MAX_REVISION_ENTRIES, read_review
-from queuegate_server.admission.rules import decide, verify
-from queuegate_server.admission.settings import read_settings
+from queuegate_server.admission.annotations.requests import (
+    MAX_REVISION_BYTES,
+    MAX_REVISION_ENTRIES,
+    read_review,
+)
+from queuegate_server.admission.annotations.rules import decide, verify
+from queuegate_server.admission.annotations.yunikorn_settings import read_settings
 
 LABEL = "yunikorn.apache.org/username"
 SETTINGS = read_settings({"admissionController.accessControl.externalUsers": "^backup$"})

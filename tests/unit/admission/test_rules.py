@@ -6,9 +6,9 @@ import jsonpatch
 import pytest
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.rules import AdmissionRequest, decide, verify
-from queuegate_server.admission.settings import read_settings
-from queuegate_server.admission.workloads import METADATA
+from queuegate_server.admission.annotations.rules import AdmissionRequest, decide, verify
+from queuegate_server.admission.annotations.workloads import METADATA
+from queuegate_server.admission.annotations.yunikorn_settings import read_settings
 
 SETTINGS = read_settings(
     {

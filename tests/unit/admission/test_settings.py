@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.settings import (
-    AdmissionSettingsError,
+from queuegate_server.admission.annotations.yunikorn_settings import (
     InvalidPattern,
+    YuniKornSettingsError,
     compile_patterns,
     decode_settings,
     read_settings,
@@ -56,7 +56,7 @@ def test_older_variables() -> None:
 
 
 def test_every_fault_is_reported() -> None:
-    with pytest.raises(AdmissionSettingsError) as caught:
+    with pytest.raises(YuniKornSettingsError) as caught:
         read_settings(
             {f"{ACCESS}bypassAuth": "yes", f"{FILTER}processNamespaces": "a,("},
             {EXTERNAL: "^(?!x)"},

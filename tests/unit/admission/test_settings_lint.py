@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.config_map import check_config_map
-from queuegate_server.admission.review import write_review
-from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse
-from queuegate_server.admission.settings import MAX_PATTERN_CHARACTERS
-from queuegate_server.admission.settings_lint import lint_settings
+from queuegate_server.admission.annotations.config_map import check_config_map
+from queuegate_server.admission.annotations.requests import write_review
+from queuegate_server.admission.annotations.rules import AdmissionRequest, AdmissionResponse
+from queuegate_server.admission.annotations.yunikorn_settings import MAX_PATTERN_CHARACTERS
+from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
 
 ACCESS = "admissionController.accessControl."

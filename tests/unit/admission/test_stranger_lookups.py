@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from queuegate_server.admission.queues.decider import CannotDecide
-from queuegate_server.admission.queues.strangers import MAX_RUNNING, MAX_WAITING
+from queuegate_server.admission.server.strangers import MAX_RUNNING, MAX_WAITING
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import Reviewing
 

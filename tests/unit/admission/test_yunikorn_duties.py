@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.review import read_review
-from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse, decide
-from queuegate_server.admission.settings import read_settings
-from queuegate_server.admission.workloads import METADATA
-from queuegate_server.admission.yunikorn_duties import add_duties, application_id
+from queuegate_server.admission.annotations.requests import read_review
+from queuegate_server.admission.annotations.rules import AdmissionRequest, AdmissionResponse, decide
+from queuegate_server.admission.annotations.workloads import METADATA
+from queuegate_server.admission.annotations.yunikorn_duties import add_duties, application_id
+from queuegate_server.admission.annotations.yunikorn_settings import read_settings
 
 FILTER = "admissionController.filtering."
 VALUES = {

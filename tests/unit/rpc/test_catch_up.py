@@ -9,10 +9,10 @@ from queuegate.v1 import access_pb2, cursor_pb2, user_group_information_pb2
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.rpc.access_service import AccessServicer
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import ChangePredicate, ChangeWaiter, Freshness
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 from queuegate_server.throttling import ByteBudget
 from tests.support.snapshots import two_partitions, zero
@@ -48,7 +48,7 @@ def servicer_of(
     return AccessServicer(
         engine,
         CallLog(DecisionLog(), zero),
-        AdmissionQueue(zero, 60, {}, ByteBudget(1 << 20)),
+        LongCallQueue(zero, 60, {}, ByteBudget(1 << 20)),
         clock=zero,
         freshness=Freshness(has_seen, catch_up),
     )

@@ -10,8 +10,8 @@ from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
-from queuegate_server.rpc import admission_queue
-from queuegate_server.rpc.admission_queue import Slot
+from queuegate_server.rpc import load_shedding
+from queuegate_server.rpc.load_shedding import Slot
 from tests.support.snapshots import groups_named_as_users, servicer, zero
 
 BATCH = 250
@@ -78,7 +78,7 @@ async def test_a_batch_under_way_keeps_it_for_as_long(
             engine.serve(snapshot(2))
         assert gone() is not None
 
-    monkeypatch.setattr(admission_queue, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(load_shedding, "STEP_SECONDS", 0.0)
     monkeypatch.setattr(Slot, "pause", replaced)
     answer = access_pb2.BatchCheckQueueAccessResponse.FromString(
         await access.BatchCheckQueueAccess(batch(), trusted=trusted)

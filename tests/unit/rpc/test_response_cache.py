@@ -22,8 +22,8 @@ from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.rpc import messages, response_cache, validation
 from queuegate_server.rpc.access_service import AccessServicer
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.throttling import ByteBudget
 from tests.support.batch_results import with_errors
@@ -96,7 +96,7 @@ class CachedResponses(RuleBasedStateMachine):
         self.access = AccessServicer(
             self.engine,
             CallLog(DecisionLog(), self.clock),
-            AdmissionQueue(self.clock, 60, {}, ByteBudget(1 << 20)),
+            LongCallQueue(self.clock, 60, {}, ByteBudget(1 << 20)),
             clock=self.clock,
         )
         # Generations so small that they change while it asks.

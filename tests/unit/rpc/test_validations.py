@@ -12,8 +12,8 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob
 from queuegate_server.rpc import policy_service
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.throttling import ByteBudget
 
 MANIFEST = """\
@@ -25,7 +25,7 @@ data:
 
 
 def policies() -> policy_service.PolicyServicer:
-    queue = AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20))
+    queue = LongCallQueue(time.monotonic, 60, {}, ByteBudget(1 << 20))
     return policy_service.PolicyServicer(
         Engine(time.monotonic), cast("Any", None), queue, cast("Any", None)
     )

@@ -13,8 +13,8 @@ from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import sync_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
-from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.errors import Draining, to_status
+from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.rpc.sync_service import LOOKUPS, SyncServicer, _Stream
 from queuegate_server.sync.hub import SyncHub
@@ -33,7 +33,7 @@ def servicer_of(hub: SyncHub, engine: Engine, recorder: ReportRecorder | None) -
     return SyncServicer(
         engine,
         hub,
-        AdmissionQueue(zero, 1.0, {}, ByteBudget(1)),
+        LongCallQueue(zero, 1.0, {}, ByteBudget(1)),
         recorder,
         draining=asyncio.Event(),
         clock=zero,

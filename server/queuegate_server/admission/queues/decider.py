@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Decision
 from queuegate.policy.names import CONTROL_CHARACTER
-from queuegate_server.admission.bodies import RequestRefusal
 from queuegate_server.admission.queues.model import Outcome, RequiredCheck
-from queuegate_server.admission.queues.strangers import StrangerLookups, TooManyStrangers
+from queuegate_server.admission.server.bodies import RequestRefusal
+from queuegate_server.admission.server.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.engine import (
     Engine,
     GroupsUnavailable,

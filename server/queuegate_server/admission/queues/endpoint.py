@@ -3,12 +3,12 @@
 import logging
 from typing import Final
 
-from queuegate_server.admission.endpoints import Answer
+from queuegate_server.admission.annotations.requests import write_review
+from queuegate_server.admission.annotations.rules import AdmissionResponse
 from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.queues.reviewer import QueueReviewer
-from queuegate_server.admission.review import write_review
-from queuegate_server.admission.rules import AdmissionResponse
+from queuegate_server.admission.server.endpoints import Answer
 
 _LOG = logging.getLogger("queuegate_server.admission.queues")
 _MAX_LOGGED: Final = 1_000

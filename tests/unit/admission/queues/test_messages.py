@@ -6,10 +6,10 @@ import pytest
 
 from queuegate.cli.commands import explain
 from queuegate.policy.decision import NO_MATCH, OUTCOMES, UNKNOWN_USER, Access, Decision
+from queuegate_server.admission.annotations.requests import MAX_WARNING
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
-from queuegate_server.admission.review import MAX_WARNING
 from queuegate_server.settings.admission import Mode
 
 WHERE = 'metadata.labels["kueue.x-k8s.io/queue-name"]'

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.queues.conditions import other_names_change
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.walk import MAX_FOUND, TooComplex, find_names
+from queuegate_server.admission.registration.conditions import other_names_change
 from queuegate_server.settings.admission import QueueChecks
 
 PLACES = build_places(

@@ -10,12 +10,12 @@ import pytest
 
 from queuegate.v1.access_pb2 import ACCESS_TYPE_SUBMIT, ListQueuesRequest, ListUsersRequest
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.rpc.admission_queue import (
+from queuegate_server.rpc.errors import Overloaded
+from queuegate_server.rpc.load_shedding import (
     MAX_REQUESTS,
-    AdmissionQueue,
+    LongCallQueue,
     Slot,
 )
-from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 from queuegate_server.throttling import ByteBudget
@@ -39,7 +39,7 @@ class Lines:
         self.clock = Clock()
         self.refused = {"waited": 0, "unread": 0, "bytes": 0}
         self.unread = ByteBudget(100)
-        self.queue = AdmissionQueue(self.clock, 0.1, self.refused, self.unread)
+        self.queue = LongCallQueue(self.clock, 0.1, self.refused, self.unread)
         self.order: list[str] = []
 
     async def work(self, name: str, slot: Slot, parts: Iterable[float]) -> None:

@@ -92,7 +92,7 @@ def _compile(pattern: str) -> Any:
         raise InvalidPattern(f"the pattern {pattern!r} is not valid: {error}") from None
 
 
-class AdmissionSettingsError(ValueError):
+class YuniKornSettingsError(ValueError):
     """The settings are invalid. `faults` contains one line per fault."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
@@ -101,7 +101,7 @@ class AdmissionSettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionSettings:
+class YuniKornSettings:
     """Settings for the rules: who may set the annotation, and where it is added."""
 
     bypass_auth: bool
@@ -139,17 +139,17 @@ def is_selected(namespace: str, wanted: Patterns, unwanted: Patterns) -> bool:
 
 
 def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
-    """Decode the values in the ConfigMaps. Raises AdmissionSettingsError."""
+    """Decode the values in the ConfigMaps. Raises YuniKornSettingsError."""
     try:
         return {key: value.decode("utf-8") for key, value in values.items()}
     except UnicodeDecodeError:
-        raise AdmissionSettingsError(("a ConfigMap key is not valid UTF-8",)) from None
+        raise YuniKornSettingsError(("a ConfigMap key is not valid UTF-8",)) from None
 
 
 def read_settings(
     values: Mapping[str, str], environment: Mapping[str, str] | None = None
-) -> AdmissionSettings:
-    """Parse the settings in the ConfigMaps. Raises AdmissionSettingsError.
+) -> YuniKornSettings:
+    """Parse the settings in the ConfigMaps. Raises YuniKornSettingsError.
 
     A key takes precedence over its environment variable. An empty value means an empty list or, for
     a boolean, the default.
@@ -169,9 +169,9 @@ def read_settings(
         except InvalidPattern as error:
             faults.append(f"{name}: {error}")
     if faults:
-        raise AdmissionSettingsError(tuple(faults))
+        raise YuniKornSettingsError(tuple(faults))
     labels = dict.fromkeys(filter(None, (LEGACY_LABEL, environment.get(LABEL_KEY_VARIABLE))))
-    return AdmissionSettings(**fields, user_labels=tuple(labels))
+    return YuniKornSettings(**fields, user_labels=tuple(labels))
 
 
 def given_setting(

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from queuegate_server.admission.rules import (
+from queuegate_server.admission.annotations.rules import (
     DEFAULT_NAMESPACE,
     UPDATE,
     AdmissionRequest,
@@ -23,8 +23,13 @@ from queuegate_server.admission.rules import (
     Scope,
     concerns,
 )
-from queuegate_server.admission.settings import AdmissionSettings
-from queuegate_server.admission.workloads import APPLICATION_ID, POD, PodMetadata, pod_metadata
+from queuegate_server.admission.annotations.workloads import (
+    APPLICATION_ID,
+    POD,
+    PodMetadata,
+    pod_metadata,
+)
+from queuegate_server.admission.annotations.yunikorn_settings import YuniKornSettings
 
 SCHEDULER: Final = "yunikorn"
 _OLD_KEYS: Final = {APPLICATION_ID: "applicationId", "yunikorn.apache.org/queue": "queue"}
@@ -38,7 +43,7 @@ _UNIQUE: Final = "-uniqueautogen"
 
 def add_duties(
     request: AdmissionRequest,
-    settings: AdmissionSettings,
+    settings: YuniKornSettings,
     namespace_annotations: Mapping[str, str],
     response: AdmissionResponse,
 ) -> AdmissionResponse:

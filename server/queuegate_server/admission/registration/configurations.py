@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from queuegate_server.admission.annotation_webhooks import (
+from queuegate_server.admission.queues.listed_kinds import ListedKinds, rule
+from queuegate_server.admission.queues.places import build_places, enforced_mode
+from queuegate_server.admission.registration import conditions
+from queuegate_server.admission.registration.annotation_webhooks import (
     API_VERSION,
     QUEUES_SUFFIX,
     TIMEOUT_SECONDS,
     annotation_configurations,
     emergency_command,
 )
-from queuegate_server.admission.queues import conditions
-from queuegate_server.admission.queues.listed_kinds import ListedKinds, rule
-from queuegate_server.admission.queues.places import build_places, enforced_mode
-from queuegate_server.admission.yaml_writer import COMMENT
+from queuegate_server.admission.registration.yaml_writer import COMMENT
 from queuegate_server.settings.admission import Admission, Mode, QueueChecks
 
 QUEUES_PATH: Final = "/queues"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.yaml_writer import COMMENT
+from queuegate_server.admission.registration.yaml_writer import COMMENT
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 TIMEOUT_SECONDS: Final = 5

@@ -18,21 +18,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from queuegate_server.admission.bodies import (
-    JSON,
-    LARGE_BODIES,
-    RequestRefusal,
-    error_response,
-    is_small,
-    received_body,
-    write_response,
+from queuegate_server.admission.annotations.config_map import check_config_map, concerns_config_map
+from queuegate_server.admission.annotations.namespaces import NamespaceCache, NamespaceError
+from queuegate_server.admission.annotations.requester_groups import CannotResolve, RequesterGroups
+from queuegate_server.admission.annotations.requests import (
+    MalformedReview,
+    read_review,
+    write_review,
 )
-from queuegate_server.admission.config_map import check_config_map, concerns_config_map
-from queuegate_server.admission.endpoints import Endpoint, Handle, seconds_to_answer
-from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError
-from queuegate_server.admission.requester_groups import CannotResolve, RequesterGroups
-from queuegate_server.admission.review import MalformedReview, read_review, write_review
-from queuegate_server.admission.rules import (
+from queuegate_server.admission.annotations.rules import (
     ALLOWED,
     DEFAULT_NAMESPACE,
     UNKNOWN_GROUPS,
@@ -45,8 +39,18 @@ from queuegate_server.admission.rules import (
     deny,
     verify,
 )
-from queuegate_server.admission.settings import AdmissionSettings
-from queuegate_server.admission.yunikorn_duties import add_duties
+from queuegate_server.admission.annotations.yunikorn_duties import add_duties
+from queuegate_server.admission.annotations.yunikorn_settings import YuniKornSettings
+from queuegate_server.admission.server.bodies import (
+    JSON,
+    LARGE_BODIES,
+    RequestRefusal,
+    error_response,
+    is_small,
+    received_body,
+    write_response,
+)
+from queuegate_server.admission.server.endpoints import Endpoint, Handle, seconds_to_answer
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.watcher import WatchedValue
 from queuegate_server.formats.registry import FormatOptions
@@ -63,7 +67,7 @@ _BACKSTOP_SECONDS: Final = 0.5
 """How long after its deadline a handler is cancelled."""
 
 _Rule = Callable[
-    [AdmissionRequest, AdmissionSettings, Mapping[str, str], OwnGroups | None], AdmissionResponse
+    [AdmissionRequest, YuniKornSettings, Mapping[str, str], OwnGroups | None], AdmissionResponse
 ]
 """Reviews a request as `rules.decide` does."""
 _Review = Callable[[AdmissionRequest, float], Awaitable[AdmissionResponse]]
@@ -128,7 +132,7 @@ class _Reloads(Collector):
 class Webhook:
     """Handles admission reviews."""
 
-    settings: Callable[[], AdmissionSettings]
+    settings: Callable[[], YuniKornSettings]
     """Returns the current settings."""
     namespaces: NamespaceCache | None
     """The cache of namespace annotations; None to ignore namespace annotations."""
@@ -183,7 +187,7 @@ class Webhook:
     def _mutate(
         self,
         request: AdmissionRequest,
-        settings: AdmissionSettings,
+        settings: YuniKornSettings,
         namespace_annotations: Mapping[str, str],
         own: OwnGroups | None,
     ) -> AdmissionResponse:

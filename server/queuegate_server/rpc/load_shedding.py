@@ -48,7 +48,7 @@ class _Waiter(NamedTuple):
 _Line = deque[_Waiter]
 
 
-class AdmissionQueue:
+class LongCallQueue:
     """Grants the slot to one long call at a time.
 
     New calls, stream messages and preempted calls take turns.
@@ -174,7 +174,7 @@ class AdmissionQueue:
 class Slot:
     """One call's use of the queue's slot. `async with` acquires and releases it."""
 
-    def __init__(self, queue: AdmissionQueue, line: _Line, size: int, *, may_be_shed: bool) -> None:
+    def __init__(self, queue: LongCallQueue, line: _Line, size: int, *, may_be_shed: bool) -> None:
         self._queue = queue
         self._clock = queue.clock
         self._line = line

@@ -17,18 +17,18 @@ from queuegate_server.admin.certificate import ops_certificate
 from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS, discard_body
 from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admin.readiness import Phase
-from queuegate_server.admission.app import AdmissionMetrics, Webhook
-from queuegate_server.admission.bodies import error_response
-from queuegate_server.admission.connections import WebhookConnection, WebhookConnections
-from queuegate_server.admission.endpoints import Endpoint
-from queuegate_server.admission.namespaces import NamespaceCache, fetch_annotations
-from queuegate_server.admission.requester_groups import RequesterGroups
-from queuegate_server.admission.settings import (
-    AdmissionSettings,
+from queuegate_server.admission.annotations.namespaces import NamespaceCache, fetch_annotations
+from queuegate_server.admission.annotations.requester_groups import RequesterGroups
+from queuegate_server.admission.annotations.yunikorn_settings import (
+    YuniKornSettings,
     decode_settings,
     read_settings,
 )
-from queuegate_server.admission.settings_lint import lint_settings
+from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
+from queuegate_server.admission.server.app import AdmissionMetrics, Webhook
+from queuegate_server.admission.server.bodies import error_response
+from queuegate_server.admission.server.endpoints import Endpoint
+from queuegate_server.admission.server.tls_connections import WebhookConnection, WebhookConnections
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.watcher import WatchedValue
@@ -132,7 +132,7 @@ async def serve_admission(
         middlewares: Wrap the handlers of requests by accepted clients.
 
     Raises:
-        AdmissionSettingsError: The settings are invalid.
+        YuniKornSettingsError: The settings are invalid.
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
         TooFewResources: A system resource limit is too low.
@@ -202,9 +202,7 @@ async def serve_admission(
     _LOG.info("stopped")
 
 
-def _read_settings(
-    values: Mapping[str, bytes], environment: Mapping[str, str]
-) -> AdmissionSettings:
+def _read_settings(values: Mapping[str, bytes], environment: Mapping[str, str]) -> YuniKornSettings:
     texts = decode_settings(values)
     warnings = lint_settings(texts, environment)
     for warning in warnings[:_MAX_LOGGED_WARNINGS]:

@@ -16,8 +16,7 @@ from typing import Final
 
 from queuegate import user_info
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.settings import AdmissionSettings, Patterns, is_selected
-from queuegate_server.admission.workloads import (
+from queuegate_server.admission.annotations.workloads import (
     METADATA,
     POD,
     REPLICA_SET,
@@ -27,6 +26,11 @@ from queuegate_server.admission.workloads import (
     UnreadableObject,
     pod_metadata,
     revision_values,
+)
+from queuegate_server.admission.annotations.yunikorn_settings import (
+    Patterns,
+    YuniKornSettings,
+    is_selected,
 )
 
 BINDING: Final = "Binding"
@@ -105,7 +109,7 @@ def concerns(request: AdmissionRequest) -> bool:
 
 def decide(
     request: AdmissionRequest,
-    settings: AdmissionSettings,
+    settings: YuniKornSettings,
     namespace_annotations: Mapping[str, str],
     own: OwnGroups | None = None,
 ) -> AdmissionResponse:
@@ -141,7 +145,7 @@ def _decide(scope: "Scope") -> AdmissionResponse:
 
 def verify(
     request: AdmissionRequest,
-    settings: AdmissionSettings,
+    settings: YuniKornSettings,
     namespace_annotations: Mapping[str, str],
     own: OwnGroups | None = None,
 ) -> AdmissionResponse:
@@ -173,7 +177,7 @@ class Scope:
     """A request with the applicable settings and namespace annotations."""
 
     request: AdmissionRequest
-    settings: AdmissionSettings
+    settings: YuniKornSettings
     namespace_annotations: Mapping[str, str]
     _groups: OwnGroups | None = None
 

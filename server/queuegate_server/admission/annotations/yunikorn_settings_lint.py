@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from queuegate.policy.names import similar_name
-from queuegate_server.admission.settings import (
+from queuegate_server.admission.annotations.yunikorn_settings import (
     BOOLEANS,
     LISTS,
     MAX_PATTERN_CHARACTERS,

@@ -6,15 +6,18 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from queuegate_server.admission.rules import (
+from queuegate_server.admission.annotations.rules import (
     UPDATE,
     AdmissionRequest,
     AdmissionResponse,
     deny,
 )
-from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
-from queuegate_server.admission.settings_lint import lint_settings
-from queuegate_server.admission.workloads import UnreadableObject
+from queuegate_server.admission.annotations.workloads import UnreadableObject
+from queuegate_server.admission.annotations.yunikorn_settings import (
+    YuniKornSettingsError,
+    read_settings,
+)
+from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
 from queuegate_server.files.configmap import (
     CONFIGS,
     DEFAULTS,
@@ -96,7 +99,7 @@ def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
     warnings = [*lint_settings(settings)]
     try:
         read_settings(settings)
-    except AdmissionSettingsError as error:
+    except YuniKornSettingsError as error:
         return list(error.faults), warnings
     return [], warnings
 

@@ -12,9 +12,14 @@ from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
-from queuegate_server.admission.bodies import count_entries
-from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse
-from queuegate_server.admission.workloads import METADATA, POD, REVISION, UnreadableObject
+from queuegate_server.admission.annotations.rules import AdmissionRequest, AdmissionResponse
+from queuegate_server.admission.annotations.workloads import (
+    METADATA,
+    POD,
+    REVISION,
+    UnreadableObject,
+)
+from queuegate_server.admission.server.bodies import count_entries
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

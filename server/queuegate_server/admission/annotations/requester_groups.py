@@ -10,10 +10,14 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.annotation_groups import RecentGroups, Selection, UsableGroups
+from queuegate_server.admission.annotations.rules import AdmissionRequest, OwnGroups
+from queuegate_server.admission.annotations.usable_groups import (
+    RecentGroups,
+    Selection,
+    UsableGroups,
+)
 from queuegate_server.admission.queues.decider import name_fault
-from queuegate_server.admission.queues.strangers import StrangerLookups, TooManyStrangers
-from queuegate_server.admission.rules import AdmissionRequest, OwnGroups
+from queuegate_server.admission.server.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.identity.resolver import KnownUser, LookupFailure

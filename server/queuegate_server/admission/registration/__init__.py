@@ -1,0 +1,3 @@
+"""The webhook configurations for the API server, as `queuegate-server admission manifest` writes
+them.
+"""
