@@ -33,32 +33,6 @@ def test_valid(file: Path, lines: tuple[str, ...]) -> None:
     assert load(file, *lines).console.enabled
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ((), "console.enabled: requires ops.listen"),
-        (
-            ('ops: {listen: "127.0.0.1:9464"}', "workers: 2"),
-            "console.enabled: requires workers: 1",
-        ),
-        (('ops: {listen: "0.0.0.0:9464"}', TOKENS), "set ops.tls"),
-        (('ops: {listen: "192.0.2.1:9464"}', TOKENS), "set ops.tls"),
-        (
-            (f'ops: {{listen: "0.0.0.0:9464", {TLS}}}',),
-            "requires callers who can identify themselves",
-        ),
-        (
-            (f'ops: {{listen: "0.0.0.0:9464", {TLS}}}', CERTIFICATES),
-            "requires callers who can identify themselves",
-        ),
-        ((f"ops: {{{TLS}}}",), "tls requires listen"),
-    ],
-)
-def test_refused(file: Path, lines: tuple[str, ...], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
-        load(file, *lines)
-
-
 def test_a_missing_extra_is_a_fault(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queuegate_server.settings.observability.find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"pip install 'queuegate\[console\]'"):

@@ -67,27 +67,6 @@ def test_variables_of_others_are_ignored(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("QUEUEGATE_LOG_LEVEL", "did you mean QUEUEGATE_LOG__LEVEL?"),
-        ("QUEUEGATE_POLICY_PATH", "did you mean QUEUEGATE_POLICY__PATH?"),
-        ("QUEUEGATE_POLCY__PATH", "did you mean QUEUEGATE_POLICY?"),
-        (
-            "QUEUEGATE_XYZ",
-            (
-                "known variables are QUEUEGATE_LISTEN, QUEUEGATE_LOG, QUEUEGATE_PARTITIONS, "
-                "QUEUEGATE_POLICY, QUEUEGATE_UNIX_SOCKET_MODE"
-            ),
-        ),
-        ("QUEUEGATE_POLICY____PATH", "did you mean QUEUEGATE_POLICY?"),
-    ],
-)
-def test_variable_without_a_setting_is_an_error(name: str, remedy: str) -> None:
-    [problem] = environment(name)
-    assert str(problem) == f"{name}: error: is not a setting ({remedy})"
-
-
-@pytest.mark.parametrize(
     ("option", "origin", "path", "value"),
     [
         ("drain.grace=30s", "--set drain.grace", ("drain", "grace"), "30s"),
@@ -190,13 +169,6 @@ def test_no_error_shows_the_value_of_a_variable_or_of_the_file(value: str, tmp_p
     repeats_a_key = value.startswith(f"{{{SECRET}:")
     if not repeats_a_key and value.isprintable():  # keys are named
         assert SECRET not in "\n".join(faults(file, f"unix_socket_mode: {value}\nworkers: none"))
-
-
-@pytest.mark.parametrize("option", ["", "=", "grace", "=x", "a..b=x", ".a=x", "a.=x"])
-def test_option_without_key_or_value_is_an_error(option: str) -> None:
-    [problem] = from_options([option])
-    assert isinstance(problem, Diagnostic)
-    assert problem.message == "must have the form key=value, such as drain.grace=30s"
 
 
 def test_overrides_create_sections_and_replace_values() -> None:

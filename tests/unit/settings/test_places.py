@@ -83,34 +83,6 @@ def test_a_key_one_level_too_high_or_too_low(section: Keys, kind: str, tmp_path:
             assert re.search(pattern if path else "at the top level", line), (key, path)
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("partitions: {default: {positive_ttl: 1m}}", "write it under partitions.default.cache;"),
-        ("positive_ttl: 1m", "write it under partitions.NAME.cache; known keys here are "),
-        ("partitions: {cache: {positive_ttl: 1m}}", "write it under partitions.NAME.cache;"),
-        ("partitions: {resolver: corp}", "write it under partitions.NAME)"),
-        ("resolvers: {url: ldap://a}", "write it under resolvers.NAME)"),
-        ("resolver: corp", "did you mean resolvers? or write it under partitions.NAME)"),
-        ("token_file: tokens", "write it under callers or resolvers.NAME;"),
-        ("tls: {}", "write it under admission or listen or ops;"),
-        ("roles: [read]", "write it under callers.certificates.NAME or callers.loopback or"),
-        ("admission: {queues: {kueue: {}}}", "write it under admission.queues.schedulers; known"),
-        ("admission: {kueue: {}}", "mean queues? or write it under admission.queues.schedulers)"),
-        ("log: {workers: 2}", "log.workers: unknown key (write it at the top level; known keys"),
-        ("listen: [{address: 'a:1', key_file: k}]", "write it under listen.tls; known keys here"),
-        ("policy: {acl_names: any}", "write it under partitions.NAME; known keys here are "),
-        ("sync: {max_streams: 3}", "did you mean streams? or write it under limits.connections)"),
-        ("resolvers: {r: {type: os, bind_dn: a}}", "bind_dn: unknown key (known keys are "),
-        ("resolvers: {r: {type: os, resolver: a}}", "write it under partitions.NAME; known keys"),
-        ("drain: {z: 1}", "unknown key (known keys are delay, grace)"),
-    ],
-)
-def test_the_place_of_a_key(text: str, remedy: str, tmp_path: Path) -> None:
-    lines = faults(tmp_path / "queuegate.yaml", text)
-    assert any(remedy in line for line in lines), lines
-
-
 def test_a_driver_that_is_not_installed(tmp_path: Path) -> None:
     (tmp_path / "queuegate.yaml").write_text("{realm: x, positive_ttl: 1m}")
     code = (
