@@ -1,25 +1,20 @@
 """`queuegate` where there is no answer: its messages and exit statuses."""
 
 import datetime as dt
-import json
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import grpc
 import pytest
 import trustme
-import yaml
-from google.protobuf.duration_pb2 import Duration
-from google.rpc import error_details_pb2
 
 from queuegate.cli import main
 from queuegate.v1 import policy_pb2, user_groups_pb2
-from tests.support.fakes.scripted_server import Fault, Script, ScriptedServer
+from tests.support.fakes.scripted_server import Script, ScriptedServer
 from tests.support.servers.admin_port import LISTEN, ops_address
 from tests.support.servers.queuegate_server import running_server
 
@@ -39,132 +34,6 @@ def address(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
 def operations_port() -> Iterator[str]:
     with running_server(*LISTEN) as running:
         yield ops_address(running)
-
-
-Code = grpc.StatusCode
-
-
-BAD_REQUEST = error_details_pb2.BadRequest(
-    field_violations=[
-        error_details_pb2.BadRequest.FieldViolation(field="queue", description="is\x1b odd")
-    ]
-)
-
-
-NO_USER = error_details_pb2.BadRequest(
-    field_violations=[
-        error_details_pb2.BadRequest.FieldViolation(field="user.user", description="is odd")
-    ]
-)
-
-
-SOON = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5))
-SOON_AFTER = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5, nanos=98_636_000))
-
-
-FAILURES: list[tuple[Fault, int, str]] = [
-    (
-        Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [BAD_REQUEST]),
-        2,
-        "QUEUE 'root.a' is\\x1b odd",
-    ),
-    (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [NO_USER]), 2, "USER 'alice' is odd"),
-    (
-        Fault(Code.NOT_FOUND, "no partition 'gpu'", "UNKNOWN_PARTITION"),
-        2,
-        "no partition 'gpu'; choose one with --partition",
-    ),
-    (Fault(Code.PERMISSION_DENIED, "not you", "CALLER_NOT_PERMITTED"), 2, "not you"),
-    (
-        Fault(Code.UNAVAILABLE, "ldap down", "RESOLVER_UNAVAILABLE", [SOON]),
-        3,
-        "ldap down; try again in 5 s",
-    ),
-    (
-        Fault(Code.UNAVAILABLE, "ldap down", "RESOLVER_UNAVAILABLE", [SOON_AFTER]),
-        3,
-        "ldap down; try again in 6 s",
-    ),
-    (
-        Fault(Code.UNAUTHENTICATED, "the server does not know the bearer token", "CALLER_UNKNOWN"),
-        2,
-        (
-            "the server does not know the bearer token: pass a token that the server knows"
-            " (--token-file) or a certificate (--tls-cert, --tls-key)"
-        ),
-    ),
-    (Fault(Code.UNAVAILABLE, "no policy yet", "NOT_READY"), 3, "no policy yet"),
-    (Fault(Code.RESOURCE_EXHAUSTED, "busy", "OVERLOADED"), 3, "busy"),
-    (Fault(Code.INTERNAL, "internal error 1f", "INTERNAL"), 3, "internal error 1f"),
-]
-
-
-@pytest.mark.parametrize(("fault", "status", "message"), FAILURES, ids=lambda case: str(case)[:40])
-def test_failures(script: Script, capsys: Capture, fault: Fault, status: int, message: str) -> None:
-    script.fail("CheckQueueAccess", *[fault] * 4)
-    assert main([*PATIENT, "check", "alice", "root.a"]) == status
-    assert capsys.readouterr() == ("", f"Error: {message}\n")
-
-
-@pytest.mark.parametrize(("fault", "status", "message"), FAILURES, ids=lambda case: str(case)[:40])
-@pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_failures_for_programs(
-    script: Script,
-    capsys: Capture,
-    fault: Fault,
-    status: int,
-    message: str,
-    output: str,
-    load: Callable[[str], Any],
-) -> None:
-    script.fail("CheckQueueAccess", *[fault] * 4)
-    assert main([*PATIENT, "check", "alice", "root.a", "-o", output]) == status
-    printed, errors = capsys.readouterr()
-    assert errors == ""
-    document = load(printed)
-    after = document["error"].pop("retry_after")
-    _, again, seconds = message.partition("; try again in ")
-    assert (f"{after} s" == seconds) if again else (after is None)
-    assert document == {
-        "user": "alice",
-        "queue": "root.a",
-        "access": "submit",
-        "partition": "default",
-        "error": {"reason": fault.reason, "message": message.replace("\\x1b", "\x1b")},
-    }
-
-
-@pytest.mark.parametrize(
-    ("line", "reason", "message"),
-    [
-        ("check alice -o json", "WRONG_USAGE", "Missing argument 'QUEUE'."),
-        ("chek -ojson", "WRONG_USAGE", "No such command 'chek'."),
-        ("health --nosuch --output=json", "WRONG_USAGE", "No such option '--nosuch'."),
-        ("health -o json --address nosuch", "WRONG_USAGE", "--address 'nosuch': not a host"),
-        ("health -o json --tls-ca /nosuch", "CANNOT_READ", "cannot read /nosuch: No such file"),
-        ("health -o json --service nosuch", "SERVICE_UNKNOWN", "the server has no service nosuch"),
-    ],
-)
-def test_wrong_usage_for_programs(
-    script: Script, capsys: Capture, line: str, reason: str, message: str
-) -> None:
-    assert main([*PATIENT, *line.split()]) == 2
-    printed, errors = capsys.readouterr()
-    assert errors == ""
-    error = json.loads(printed)["error"]
-    assert (error["reason"], error["retry_after"]) == (reason, None)
-    assert error["message"].startswith(message)
-
-
-def test_no_server_for_programs(script: Script, capsys: Capture, tmp_path: Path) -> None:
-    arguments = ["--address", f"unix:{tmp_path}/q.sock", "queues", "alice", "-o", "json"]
-    assert main([*PATIENT, *arguments]) == 3
-    printed, errors = capsys.readouterr()
-    assert errors == ""
-    document = json.loads(printed)
-    assert document["user"] == "alice"
-    assert document["error"]["reason"] == "UNAVAILABLE"
-    assert document["error"]["message"].startswith("no server at unix:")
 
 
 def test_no_user_and_no_answer_are_distinguished(script: Script, capsys: Capture) -> None:
@@ -191,54 +60,6 @@ def test_a_reload_of_a_faulty_configuration(script: Script, capsys: Capture) -> 
     output, errors = capsys.readouterr()
     assert output == "3:5: error: bad key (drop it)\n"
     assert errors == ("Error: the configuration is invalid; the server keeps serving revision 7\n")
-
-
-WRONG: list[tuple[list[str], str]] = [
-    (["health", "--service", "nosuch"], "the server has no service nosuch"),
-    (["check", "", "root"], "USER must not be empty"),
-    (["check", "\udcff", "root"], "USER '\\udcff' is not valid Unicode"),
-    (["check", "alice", "root", "--group", ""], "--group must not be empty"),
-    (["--address", "nosuch", "health"], "--address 'nosuch': not a host and a port; use HOST:PORT"),
-    (
-        ["--tls-ca", "/nosuch.pem", "health"],
-        "cannot read /nosuch.pem: No such file or directory (from --tls-ca)",
-    ),
-    (
-        ["--token-file", "/nosuch", "health"],
-        "cannot read /nosuch: No such file or directory (from --token-file)",
-    ),
-    (["--tls-ca", str(TLS / "README.md"), "health"], "does not contain a PEM certificate"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=ascii)
-def test_wrong_usage(script: Script, capsys: Capture, arguments: list[str], message: str) -> None:
-    assert main([*PATIENT, *arguments]) == 2
-    output, errors = capsys.readouterr()
-    assert output == ""
-    assert errors.startswith("Error: ")
-    assert message in errors
-    assert errors.count("\n") == 1
-    assert [call for call in script.calls if call.method != "Check"] == []
-
-
-def test_a_wrong_address_in_the_environment(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("QUEUEGATE_ADDRESS", "nosuch")
-    assert main(["health"]) == 2
-    assert "QUEUEGATE_ADDRESS 'nosuch'" in capsys.readouterr().err
-
-
-def test_nobody_listens(capsys: Capture, tmp_path: Path) -> None:
-    assert main([*PATIENT, "--address", f"unix:{tmp_path}/q.sock", "check", "alice", "root"]) == 3
-    output, errors = capsys.readouterr()
-    assert output == ""
-    assert errors.startswith(f"Error: no server at unix:{tmp_path}/q.sock (")
-    assert errors.endswith(
-        ": start one with `queuegate-server serve` (in a checkout: `make serve`), or set its"
-        " address with --address or QUEUEGATE_ADDRESS\n"
-    )
 
 
 def test_a_hanging_server(capsys: Capture) -> None:

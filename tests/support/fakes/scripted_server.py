@@ -61,6 +61,8 @@ class Script:
     faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     answers: dict[str, Message] = field(default_factory=dict)
     """The answer to give regardless of the request."""
+    faults_of_users: Mapping[str, Fault] = field(default_factory=dict)
+    """How every call about a user ends."""
     gate: threading.Event = field(default_factory=threading.Event)
     """Calls wait until it is set, as it is initially."""
     arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
@@ -103,6 +105,9 @@ class _ScriptInterceptor(grpc.ServerInterceptor):
             script.gate.wait()
             if script.faults[method]:
                 script.faults[method].pop(0).end(context)
+            user = getattr(request, "user", "")
+            if fault := script.faults_of_users.get(getattr(user, "user", user)):
+                fault.end(context)
             return script.answers.get(method) or handler.unary_unary(request, context)
 
         return grpc.unary_unary_rpc_method_handler(
