@@ -7,9 +7,9 @@ from typing import Final
 
 import yaml
 
+from queuegate_server.admission.queues.kinds import RESOURCES
 from queuegate_server.admission.queues.listed_kinds import (
     POD_RESOURCES,
-    RESOURCES,
     REVISIONS,
     TEMPLATES,
     ListedKinds,
@@ -83,7 +83,7 @@ def generate_chart() -> str:
         "pods": _joined(POD_RESOURCES),
         "revisions": "/".join(REVISIONS),
         "templates": _joined(TEMPLATES),
-        "resources": {"/".join(kind): name for kind, name in RESOURCES.items()},
+        "resources": {"/".join(kind): name for kind, name in sorted(RESOURCES.items())},
         "schedulers": schedulers,
         # The chart replaces the words in capitals.
         "userMatches": conditions.user_matches("PATTERN"),

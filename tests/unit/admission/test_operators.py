@@ -8,9 +8,11 @@ from queuegate_server.admission.queues.kinds import (
     NAMESPACE,
     POD_KINDS,
     RESOURCE_CLAIM_TEMPLATE,
+    RESOURCES,
+    TEMPLATE_KINDS,
     WORKLOAD_KINDS,
 )
-from queuegate_server.admission.queues.listed_kinds import RESOURCES, TEMPLATE_KINDS, ListedKinds
+from queuegate_server.admission.queues.listed_kinds import ListedKinds
 from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.policy_review import review_settings

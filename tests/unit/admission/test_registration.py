@@ -12,12 +12,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.admission.queues.kinds import POD_KINDS, WORKLOAD_KINDS
-from queuegate_server.admission.queues.listed_kinds import (
+from queuegate_server.admission.queues.kinds import (
+    POD_KINDS,
     RESOURCES,
     TEMPLATE_KINDS,
-    TEMPLATES,
+    WORKLOAD_KINDS,
 )
+from queuegate_server.admission.queues.listed_kinds import TEMPLATES
 from queuegate_server.admission.queues.places import FIELDS
 from queuegate_server.admission.registration.configurations import Service, webhook_configurations
 from queuegate_server.admission.registration.yaml_writer import COMMENT, render, without_comments

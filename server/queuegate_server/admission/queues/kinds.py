@@ -1,84 +1,147 @@
-"""The kinds of objects that are pods, or from which controllers create pods. Pure."""
+"""The kinds of objects that are pods, or from which controllers create pods, from kinds.toml."""
 
-from typing import Final
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter
+
+from queuegate.policy.decision import Access
+from queuegate_server.admission.queues.model import FETCHED, LOCAL_QUEUES, PATCH, TEXT
 
 Kind = tuple[str, str]
 """An API group, empty for the core group, and a kind."""
+Steps = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda text: text.split(".") if isinstance(text, str) else text),
+]
+"""The members from an object to a field: names with dots between them, or a list of names."""
+CORE: Final = "core"
+"""What the files call the core group, whose name is empty."""
+
+
+class KnownField(BaseModel):
+    """A field in which a scheduler reads the name of a queue. Lists on the way are searched."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scheduler: str
+    path: Steps
+    access: Access = Access.SUBMIT
+    template: str = LOCAL_QUEUES
+    """As in `QueueName`."""
+    scheduler_field: Steps = ()
+    """The field that names the scheduler, if the object has one. If set, it decides which scheduler
+    reads the queue."""
+    is_override: bool = False
+    """Whether the object takes its queue from another object if it lacks the field."""
+
+
+class KnownKind(BaseModel):
+    """What queuegate knows about a kind."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    resource: str
+    """The plural name of its resource in the API."""
+    role: Literal["pod", "workload", "template", "other"]
+    """`pod`: a built-in kind that is a pod or contains a template of pods. `workload`: a custom
+    kind whose templates operators make into pods. `template`: a custom kind with templates, labels
+    or annotations that become those of pods only if another object refers to it, in another
+    object, or in pods that it selects. `other`: a kind without templates of pods, with fields or
+    labels that matter."""
+    labels_become_pods: bool = False
+    """Whether its own labels are or become those of pods."""
+    labels_go_to: Literal["", "referrers", "any pods"] = ""
+    """Whether its templates or labels become those of other objects' pods: of objects that refer to
+    it, or of pods of any owner that it selects, where its project may meet any node pool."""
+    refers_by: frozenset[str] | Literal["always"] | None = None
+    """The members by which it refers to the template of another object; `always` if it takes one
+    without a member, too; none if it does not."""
+    template_may_change_project: bool = False
+    """Whether the template to which it refers may change its own project, as in a Workflow."""
+    takes_built_in_templates: bool = False
+    """Whether it takes the templates of built-in kinds, where a node pool needs no label of a queue
+    beside it."""
+    contains_objects_at: Steps = ()
+    """Where it contains other objects, which an operator creates. Lists on the way are not levels.
+    Elsewhere, a map is not what its `kind` claims: pods' templates in kinds that keep unknown
+    members may have one."""
+    fields: tuple[KnownField, ...] = ()
+    fetched: tuple[Steps, ...] = ()
+    """Fields that say from where the operator fetches a template later."""
+    text: tuple[Steps, ...] = ()
+    """Fields with a template that is searched only if it is not written as text."""
+    patches: tuple[Steps, ...] = ()
+    """Fields with JSON patches that the operator applies later."""
+
+
+def read_table(name: str) -> dict[str, Any]:
+    """Return the content of a TOML file of this package.
+
+    Args:
+        name: The name of the file.
+    """
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+def in_groups(table: Mapping[str, Any]) -> list[Kind]:
+    """Return the kinds that a table lists below the names of their API groups."""
+    return [
+        ("" if group == CORE else group, kind) for group, kinds in table.items() for kind in kinds
+    ]
+
+
+def _read() -> dict[Kind, KnownKind]:
+    table = TypeAdapter(dict[str, dict[str, KnownKind]]).validate_python(read_table("kinds.toml"))
+    known = (kind for kinds in table.values() for kind in kinds.values())
+    return dict(zip(in_groups(table), known, strict=True))
+
+
+KNOWN_KINDS: Final[Mapping[Kind, KnownKind]] = _read()
+"""All kinds that queuegate knows, built-in kinds first."""
+
+
+def _of_role(role: str) -> tuple[Kind, ...]:
+    return tuple(kind for kind, known in KNOWN_KINDS.items() if known.role == role)
+
 
 NAMESPACE: Final[Kind] = ("", "Namespace")
 POD: Final[Kind] = ("", "Pod")
 RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplate")
 """Not a template of pods. A controller copies its labels to ResourceClaims."""
-POD_KINDS: Final[tuple[Kind, ...]] = (
-    POD,
-    ("", "PodTemplate"),
-    ("", "ReplicationController"),
-    ("apps", "DaemonSet"),
-    ("apps", "Deployment"),
-    ("apps", "ReplicaSet"),
-    ("apps", "StatefulSet"),
-    ("batch", "CronJob"),
-    ("batch", "Job"),
-)
+POD_KINDS: Final[Sequence[Kind]] = _of_role("pod")
 """The built-in kinds that are pods or contain templates of pods."""
-TRAINING_KINDS: Final[tuple[Kind, ...]] = tuple(
-    ("kubeflow.org", kind)
-    for kind in ("JAXJob", "MPIJob", "MXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+WORKLOAD_KINDS: Final[Sequence[Kind]] = _of_role("workload")
+"""The custom kinds whose templates operators make into pods."""
+TEMPLATE_KINDS: Final[Sequence[Kind]] = _of_role("template")
+"""The custom kinds with templates, labels or annotations for the pods of other objects."""
+RESOURCES: Final[Mapping[Kind, str]] = {kind: each.resource for kind, each in KNOWN_KINDS.items()}
+"""The plural name of each kind's resource."""
+METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
+    {("", "Binding"), *(kind for kind, each in KNOWN_KINDS.items() if each.labels_become_pods)}
 )
-"""Kubeflow's kinds whose gangs Volcano schedules."""
-WORKLOAD_KINDS: Final[tuple[Kind, ...]] = (
-    *TRAINING_KINDS,
-    *(
-        (group, kind)
-        for group, kinds in (
-            ("agents.x-k8s.io", "Sandbox"),
-            ("amlarc.azureml.com", "AmlJob"),
-            (
-                "apps.kruise.io",
-                "AdvancedCronJob BroadcastJob CloneSet DaemonSet StatefulSet UnitedDeployment",
-            ),
-            ("apps.openshift.io", "DeploymentConfig"),
-            ("argoproj.io", "AnalysisRun CronWorkflow Experiment Rollout Workflow"),
-            ("batch.paddlepaddle.org", "PaddleJob"),
-            ("batch.volcano.sh", "CronJob Job"),
-            ("egx.nvidia.io", "SPOTRequest"),
-            ("disaggregatedset.x-k8s.io", "DisaggregatedSet"),
-            ("execution.kubegene.io", "Execution"),
-            ("export.kubevirt.io", "VirtualMachineExport"),
-            ("flink.apache.org", "FlinkBlueGreenDeployment FlinkDeployment"),
-            ("grove.io", "PodClique PodCliqueSet PodGangSet"),
-            ("jobset.x-k8s.io", "JobSet"),
-            ("keda.sh", "ScaledJob"),
-            ("kubeflow.org", "Experiment Notebook ScheduledWorkflow Suggestion Trial"),
-            ("kubernetes.dask.org", "DaskCluster DaskJob DaskWorkerGroup"),
-            (
-                "kubevirt.io",
-                "VirtualMachine VirtualMachineInstance VirtualMachineInstanceReplicaSet",
-            ),
-            ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-            ("machinelearning.seldon.io", "SeldonDeployment"),
-            ("mindspore.gitee.com", "MSJob"),
-            ("nvidia.com", "DynamoCheckpoint DynamoComponentDeployment DynamoGraphDeployment"),
-            ("pool.kubevirt.io", "VirtualMachinePool"),
-            ("ray.io", "RayCluster RayCronJob RayJob RayService"),
-            ("run.ai", "DistributedInferenceWorkload DistributedWorkload InferenceWorkload"),
-            ("run.ai", "InteractiveWorkload RunaiJob TrainingWorkload WorkloadRunner"),
-            ("runtime.agentcube.volcano.sh", "AgentRuntime CodeInterpreter"),
-            ("serving.knative.dev", "Configuration Revision Service"),
-            ("serving.kserve.io", "InferenceGraph InferenceService LLMInferenceService"),
-            ("spark.apache.org", "SparkApplication SparkCluster"),
-            ("sparkoperator.k8s.io", "ScheduledSparkApplication SparkApplication SparkConnect"),
-            ("tekton.dev", "PipelineRun TaskRun"),
-            ("trainer.kubeflow.org", "OptimizationJob TrainJob"),
-            ("training.volcano.sh", "HyperJob"),
-            ("workload.codeflare.dev", "AppWrapper"),
-            ("workload.serving.volcano.sh", "ModelBooster ModelServing"),
-            ("workspace.devfile.io", "DevWorkspace"),
-        )
-        for kind in kinds.split()
-    ),
-)
-"""The custom kinds whose templates operators make into pods. They include the kinds that Kueue,
-Volcano, KAI-Scheduler and YuniKorn integrate (`pkg/controller/jobs` of Kueue, `hub.go` of KAI's
-pod grouper, the ecosystem in Volcano's documentation with its projects AgentCube, KubeGene and
-Kthena, and the workloads in YuniKorn's)."""
+"""The kinds whose own labels are or become those of pods. Not all operators copy annotations."""
+
+
+class HiddenPlace(NamedTuple):
+    """A field with a template that cannot be searched."""
+
+    path: Sequence[str]
+    """The members from the object to the field."""
+    stands_for: str
+    """What stands for the names in the template: FETCHED, or, if only text hides them, TEXT, or
+    PATCH for a JSON patch."""
+
+
+HIDDEN: Final[Mapping[Kind, Sequence[HiddenPlace]]] = {
+    kind: [
+        HiddenPlace(path, stands_for)
+        for paths, stands_for in ((each.fetched, FETCHED), (each.text, TEXT), (each.patches, PATCH))
+        for path in paths
+    ]
+    for kind, each in KNOWN_KINDS.items()
+    if each.fetched or each.text or each.patches
+}
+"""The templates that operators fetch or parse later, in kinds that are searched."""

@@ -18,7 +18,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from queuegate_server.admission.queues.kinds import POD, POD_KINDS, Kind
+from queuegate_server.admission.queues.kinds import (
+    KNOWN_KINDS,
+    METADATA_OF_POD_KINDS,
+    POD,
+    POD_KINDS,
+    Kind,
+    KnownKind,
+)
 from queuegate_server.admission.queues.model import (
     UNKNOWN_POOL,
     UNKNOWN_PROJECT,
@@ -26,7 +33,7 @@ from queuegate_server.admission.queues.model import (
     UNKNOWN_TEMPLATE,
     QueueName,
 )
-from queuegate_server.admission.queues.places import METADATA_OF_POD_KINDS, PROJECT, SUBMIT
+from queuegate_server.admission.queues.places import PROJECT, SUBMIT
 from queuegate_server.admission.queues.positions import (
     LABELS,
     Trail,
@@ -37,64 +44,10 @@ from queuegate_server.admission.queues.properties import Property
 from queuegate_server.settings.admission import KaiScheduler
 
 _METADATA: Final = "metadata"
-_FOR_OTHERS: Final[frozenset[Kind]] = frozenset(
-    (group, kind)
-    for group, kinds in (
-        (
-            "argoproj.io",
-            "AnalysisTemplate ClusterAnalysisTemplate ClusterWorkflowTemplate WorkflowTemplate",
-        ),
-        ("apps.kruise.io", "PodProbeMarker SidecarSet WorkloadSpread"),
-        ("config.koordinator.sh", "ClusterColocationProfile"),
-        ("extensions.agents.x-k8s.io", "SandboxClaim SandboxTemplate"),
-        ("flow.volcano.sh", "JobTemplate"),
-        ("kubeflow.org", "PodDefault"),
-        ("serving.kserve.io", "ClusterServingRuntime LLMInferenceServiceConfig ServingRuntime"),
-        ("tekton.dev", "Pipeline Task"),
-        ("trainer.kubeflow.org", "ClusterTrainingRuntime TrainingRuntime"),
-        ("workspace.devfile.io", "DevWorkspaceTemplate"),
-    )
-    for kind in kinds.split()
-)
-"""Kinds whose templates or labels become those of the pods of other objects, which refer to them or
-are selected. A SandboxClaim adds labels to those of its SandboxTemplate."""
-_INJECTED: Final[frozenset[Kind]] = frozenset(
-    {
-        ("apps.kruise.io", "PodProbeMarker"),
-        ("apps.kruise.io", "SidecarSet"),
-        ("apps.kruise.io", "WorkloadSpread"),
-        ("config.koordinator.sh", "ClusterColocationProfile"),
-        ("kubeflow.org", "PodDefault"),
-    }
-)
-"""Those of them whose labels pods of any owner get, so that a project may meet any node pool."""
-_OF_WORKLOADS: Final[frozenset[Kind]] = frozenset({("argoproj.io", "Rollout")})
-"""Kinds that take the templates of built-in kinds. There, a node pool needs no label beside it."""
 _MAX_HELD: Final = 2_000
 """More than an object may name."""
-_WORKFLOWS: Final[frozenset[Kind]] = frozenset(
-    {
-        ("argoproj.io", "CronWorkflow"),
-        ("argoproj.io", "Workflow"),
-        ("kubeflow.org", "ScheduledWorkflow"),
-    }
-)
-"""Kinds whose Workflows take templates, which may change the Workflows' own project."""
 _ALWAYS: Final = frozenset[str]()
-_REFERENCES: Final[Mapping[Kind, frozenset[str]]] = {
-    **dict.fromkeys(_WORKFLOWS, frozenset({"templateRef", "workflowTemplateRef"})),
-    ("argoproj.io", "Rollout"): frozenset({"workloadRef"}),
-    ("flow.volcano.sh", "JobFlow"): _ALWAYS,
-    ("serving.kserve.io", "InferenceService"): _ALWAYS,
-    ("serving.kserve.io", "LLMInferenceService"): frozenset({"baseRefs"}),
-    ("tekton.dev", "PipelineRun"): frozenset({"pipelineRef", "taskRef"}),
-    ("tekton.dev", "TaskRun"): frozenset({"taskRef"}),
-    ("trainer.kubeflow.org", "OptimizationJob"): _ALWAYS,
-    ("trainer.kubeflow.org", "TrainJob"): _ALWAYS,
-    ("workspace.devfile.io", "DevWorkspace"): frozenset({"contributions", "parent", "plugin"}),
-}
-"""The members by which objects of a kind refer to the template of another one, if they do not
-always: KServe chooses a runtime for an InferenceService that names none."""
+_UNKNOWN_KIND: Final = KnownKind(resource="", role="other")
 
 
 class _Held(NamedTuple):
@@ -246,6 +199,7 @@ class UnknownProjects:
         self, kind: Kind, value: Mapping[str, Any], metadata: Trail
     ) -> NodePools | None:
         """Return what finds node pools in a template, or in an object that refers to one."""
+        known = KNOWN_KINDS.get(kind, _UNKNOWN_KIND)
         own = _own_labels(value)
         found = NodePools(
             labels={self._kai.node_pool_label: UNKNOWN_TEMPLATE},
@@ -255,18 +209,20 @@ class UnknownProjects:
             below=True,
             new_owners="",
             held=self._held,
-            references=_REFERENCES.get(kind, _ALWAYS),
+            references=_ALWAYS
+            if known.refers_by in {None, "always"}
+            else frozenset(known.refers_by),
         )
-        if kind in _FOR_OTHERS:
+        if known.labels_go_to:
             labels = {self._kai.node_pool_label: UNKNOWN_REFERRER}
-            if kind in _INJECTED:
+            if known.labels_go_to == "any pods":
                 labels[PROJECT] = UNKNOWN_POOL
             return replace(found, labels=labels)
-        if kind not in _REFERENCES or _has(own, self._kai.label):
+        if known.refers_by is None or _has(own, self._kai.label):
             return None
-        if not _has(own, PROJECT) or kind in _WORKFLOWS:
+        if not _has(own, PROJECT) or known.template_may_change_project:
             return found
-        if kind in _OF_WORKLOADS:
+        if known.takes_built_in_templates:
             return replace(found, labels={PROJECT: UNKNOWN_POOL}, in_own=True, below=False)
         return None
 

@@ -16,18 +16,14 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.kinds import (
+    KNOWN_KINDS,
+    METADATA_OF_POD_KINDS,
     NAMESPACE,
-    POD,
     POD_KINDS,
-    TRAINING_KINDS,
     WORKLOAD_KINDS,
     Kind,
 )
-from queuegate_server.admission.queues.model import (
-    CLUSTER_QUEUES,
-    COHORTS,
-    LOCAL_QUEUES,
-)
+from queuegate_server.admission.queues.model import LOCAL_QUEUES
 from queuegate_server.admission.queues.names import PLACES
 from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
 from queuegate_server.settings.admission import (
@@ -95,26 +91,6 @@ class FieldPlace(NamedTuple):
     """Whether the object takes its queue from another object if it lacks the field."""
 
 
-def _field(
-    scheduler: str, kind: str, path: str, access: Access = SUBMIT, template: str = LOCAL_QUEUES
-) -> FieldPlace:
-    group, _, name = kind.rpartition("/")
-    return FieldPlace(scheduler, (group, name), tuple(path.split(".")), access, template)
-
-
-def _spark_fields(scheduler: str) -> Iterator[FieldPlace]:
-    for kind, spec in (
-        ("SparkApplication", ("spec",)),
-        ("ScheduledSparkApplication", ("spec", "template")),
-    ):
-        yield FieldPlace(
-            scheduler,
-            ("sparkoperator.k8s.io", kind),
-            (*spec, "batchSchedulerOptions", "queue"),
-            scheduler_field=(*spec, "batchScheduler"),
-        )
-
-
 PROJECT: Final = "project"
 """KAI's label for a project."""
 _QUOTA: Final = "quota.scheduling.koordinator.sh"
@@ -122,26 +98,6 @@ _SLURM: Final = "slurmjob.slinky.slurm.net"
 _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _QUEUE: Final = "yunikorn.apache.org/queue"
 _POD_KINDS: Final = frozenset(POD_KINDS)
-METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
-    {
-        ("", "Binding"),
-        POD,
-        ("export.kubevirt.io", "VirtualMachineExport"),
-        ("grove.io", "PodClique"),
-        *(("kubeflow.org", kind) for kind in ("Experiment", "Notebook", "Suggestion")),
-        *(("kubernetes.dask.org", kind) for kind in ("DaskCluster", "DaskJob", "DaskWorkerGroup")),
-        ("kubevirt.io", "VirtualMachineInstance"),
-        ("serving.knative.dev", "Revision"),
-        ("serving.kserve.io", "InferenceGraph"),
-        ("serving.kserve.io", "InferenceService"),
-        *(
-            ("sparkoperator.k8s.io", kind)
-            for kind in ("ScheduledSparkApplication", "SparkApplication", "SparkConnect")
-        ),
-        *(("tekton.dev", kind) for kind in ("Pipeline", "PipelineRun", "Task", "TaskRun")),
-    }
-)
-"""The kinds whose own labels are or become those of pods. Not all operators copy annotations."""
 _GROVE: Final = frozenset({"grove.io"})
 _DYNAMO: Final = frozenset({"nvidia.com"})
 _RAY: Final = frozenset({"ray.io"})
@@ -189,58 +145,13 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
 """The labels and annotations of each scheduler; KAI's own depend on the settings."""
 
 FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
-    KUEUE: (
-        _field(KUEUE, "kueue.x-k8s.io/Workload", "spec.queueName"),
-        _field(
-            KUEUE,
-            "kueue.x-k8s.io/Workload",
-            "status.admission.clusterQueue",
-            template=CLUSTER_QUEUES,
-        ),
-        _field(KUEUE, "kueue.x-k8s.io/LocalQueue", "spec.clusterQueue", template=CLUSTER_QUEUES),
-        *(
-            _field(KUEUE, f"kueue.x-k8s.io/{kind}", path, ADMIN, COHORTS)
-            for kind, path in (
-                ("ClusterQueue", "spec.cohort"),
-                ("ClusterQueue", "spec.cohortName"),
-                ("Cohort", "spec.parent"),
-                ("Cohort", "spec.parentName"),
-            )
-        ),
-    ),
-    "volcano": (
-        _field("volcano", "batch.volcano.sh/Job", "spec.queue"),
-        _field("volcano", "batch.volcano.sh/CronJob", "spec.jobTemplate.spec.queue"),
-        FieldPlace(
-            "volcano",
-            ("flow.volcano.sh", "JobFlow"),
-            ("spec", "flows", "patch", "jobSpec", "queue"),
-            is_override=True,
-        ),
-        _field("volcano", "flow.volcano.sh/JobTemplate", "spec.queue"),
-        _field("volcano", "scheduling.volcano.sh/PodGroup", "spec.queue"),
-        _field("volcano", "scheduling.volcano.sh/Queue", "spec.parent", ADMIN),
-        _field("volcano", "training.volcano.sh/HyperJob", "spec.replicatedJobs.templateSpec.queue"),
-        *(
-            FieldPlace("volcano", kind, ("spec", "runPolicy", "schedulingPolicy", "queue"))
-            for kind in (*TRAINING_KINDS, ("mindspore.gitee.com", "MSJob"))
-        ),
-        _field("volcano", "batch.paddlepaddle.org/PaddleJob", "spec.schedulingPolicy.queue"),
-        *_spark_fields("volcano"),
-    ),
-    "kai": (
-        _field("kai", "scheduling.run.ai/PodGroup", "spec.queue"),
-        _field("kai", "scheduling.run.ai/Queue", "spec.parentQueue", ADMIN),
-    ),
-    "koordinator": (
-        FieldPlace(
-            "koordinator",
-            ("quota.koordinator.sh", "ElasticQuotaProfile"),
-            ("spec", "quotaLabels", f"{_QUOTA}/parent"),
-            ADMIN,
-        ),
-    ),
-    YUNIKORN: tuple(_spark_fields(YUNIKORN)),
+    scheduler: [
+        FieldPlace(kind=kind, **dict(field))
+        for kind, known in KNOWN_KINDS.items()
+        for field in known.fields
+        if field.scheduler == scheduler
+    ]
+    for scheduler in (YUNIKORN, KUEUE, *FLAT)
 }
 """The fields of each scheduler."""
 
@@ -378,4 +289,5 @@ def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace 
         if own.label is not None:
             yield KeyPlace(name, own.label, _BOTH)
         elif own.kind is not None and own.field is not None:
-            yield _field(name, own.kind, own.field)
+            group, _, kind = own.kind.rpartition("/")
+            yield FieldPlace(name, (group, kind), tuple(own.field.split(".")))

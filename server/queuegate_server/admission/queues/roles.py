@@ -9,11 +9,11 @@ Trainer, whose TrainJob has `spec.labels` for the JobSet and its Jobs (`trainjob
 whose runtimes have a JobSet's metadata (`trainingruntime_types.go`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, Final
 
-from queuegate_server.admission.queues.kinds import Kind
+from queuegate_server.admission.queues.kinds import KNOWN_KINDS, Kind
 
 METADATA: Final = "metadata"
 _METADATA_OF_PODS: Final = "Metadata"
@@ -49,18 +49,13 @@ _WORKFLOW_METADATA: Final = "workflowMetadata"
 _TRAIN_JOB: Final[Kind] = ("trainer.kubeflow.org", "TrainJob")
 _TRAIN_JOB_TEMPLATE: Final = "trainJobTemplate"
 """A member of an OptimizationJob that has the metadata and specification of a TrainJob."""
-WITHIN: Final[Mapping[Kind, tuple[str, ...]]] = {
-    ("argoproj.io", "WorkflowEventBinding"): (_SPEC, "submit"),
-    ("disaggregatedset.x-k8s.io", "DisaggregatedSet"): (_SPEC, "roles"),
-    ("template.openshift.io", "TemplateInstance"): (_SPEC, "template", "objects"),
-    ("trainer.kubeflow.org", "ClusterTrainingRuntime"): (_SPEC, "template"),
-    ("trainer.kubeflow.org", "OptimizationJob"): (_SPEC, _TRAIN_JOB_TEMPLATE),
-    ("trainer.kubeflow.org", "TrainingRuntime"): (_SPEC, "template"),
-    ("workload.codeflare.dev", "AppWrapper"): (_SPEC, "components", "template"),
+WITHIN: Final[Mapping[Kind, Sequence[str]]] = {
+    kind: known.contains_objects_at
+    for kind, known in KNOWN_KINDS.items()
+    if known.contains_objects_at
 }
-"""Where objects of a kind contain others, which operators create: Workflows, LeaderWorkerSets,
-JobSets, TrainJobs, or objects of any kind. Lists on the way are not levels. Elsewhere, a map is not
-what its `kind` claims: pods' templates in kinds that keep unknown members may have one."""
+"""Where objects of a kind contain others: Workflows, LeaderWorkerSets, JobSets, TrainJobs, or
+objects of any kind."""
 
 
 class Role(Enum):

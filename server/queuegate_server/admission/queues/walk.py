@@ -11,9 +11,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from queuegate.policy.decision import Access
-from queuegate_server.admission.queues.kinds import POD, Kind
-from queuegate_server.admission.queues.later_templates import HIDDEN
-from queuegate_server.admission.queues.listed_kinds import RESOURCES
+from queuegate_server.admission.queues.kinds import HIDDEN, POD, RESOURCES, Kind
 from queuegate_server.admission.queues.model import (
     EXPRESSION,
     NOT_TEXT,
