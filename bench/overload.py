@@ -144,7 +144,7 @@ _WHY: Final = (
     "Where answering a call takes much more work than reading and refusing it, the server "
     "sheds load: long calls (batches, columns, lists of queues) are processed one after "
     "another, first come, first served, and a call whose turn comes too late is refused "
-    "(`limits.max_wait`, an eighth of it once an overload lasts). The same applies to single "
+    "(100 ms, an eighth of it once an overload lasts). The same applies to single "
     "questions about users whose groups must be looked up: with a directory that takes 200 ms, "
     "64 lookups at once, and three times as many new users as it can answer, p99 was 0.93 s "
     "over grpcio and 0.91 s over native (2.2 s before the queue was kept short), compared with "

@@ -63,7 +63,7 @@ _CAUSES: Final = {
     "RESOURCE_EXHAUSTED": (
         "The message exceeds `limits.max_message`, or the client's limit: send less at once. The"
         " Python client raises `MessageTooLarge`. Or the metadata exceeds"
-        " `limits.connections.max_metadata`, or too many health watches are open."
+        " 16 KiB, or too many health watches are open."
     ),
     "UNAVAILABLE": (
         "Nothing listens at the address, or the connection broke. With TLS, it can also mean that"
@@ -76,9 +76,7 @@ _CAUSES: Final = {
     ),
     "DEADLINE_EXCEEDED": "The server did not answer within the caller's time limit. Retry later.",
     "UNIMPLEMENTED": "The server is not queuegate, or an older version. Check the address.",
-    "UNKNOWN": (
-        "With `transport: native`: the metadata exceeds `limits.connections.max_metadata`."
-    ),
+    "UNKNOWN": "With `transport: native`: the metadata exceeds 16 KiB.",
 }
 _PYTHON: Final = """\
 ## Exceptions of the Python client

@@ -12,6 +12,7 @@ from docs.generate import (
     metrics,
     operators,
     python,
+    removed,
     settings,
     threats,
 )
@@ -26,6 +27,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "python.md": python.generate,
     "queuegate.md": commands.generate_client,
     "queuegate-server.md": commands.generate_server,
+    "removed-settings.md": removed.generate,
     "settings.md": settings.generate,
     "threat-tests.md": threats.generate,
 }

@@ -60,7 +60,8 @@ QUEUEGATE_DRAIN__GRACE=30s queuegate-server serve --set drain.grace=30s
   named in settings (policies, certificates, tokens) are reloaded on change, without a signal.
 
 [`examples/queuegate.yaml`](../../examples/queuegate.yaml) contains every key and its default.
-The settings of the admission webhook are [below](#the-admission-webhook).
+The settings of the admission webhook are [below](#the-admission-webhook). Settings and options of
+older versions are on the page about [removed settings](removed-settings.md).
 """
 _WEBHOOK: Final = """\
 ## The admission webhook

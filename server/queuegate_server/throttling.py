@@ -53,6 +53,13 @@ class TokenBucket:
         self._full_at = max(self._full_at, self._clock()) + events * self._interval
 
 
+MAX_WAIT_SECONDS: Final = 0.1
+"""How long calls may normally queue. Longer waits that persist are an overload: then calls that
+have waited longer than an eighth of this are refused. RFC 8289 takes a round trip of the network;
+callers of a scheduler's hook notice no less than this, and a higher value only delays every
+answer."""
+
+
 class CoDel:
     """Controlled delay (RFC 8289) for calls, modified to remember an overload for longer.
 

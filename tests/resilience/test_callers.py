@@ -12,6 +12,7 @@ from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.resilience import http2
 from tests.resilience.invariants import Record, count_descriptors, under_load
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 MAX_BYTES = 4 << 20
@@ -25,9 +26,9 @@ be as much.
 
 def test_half_a_frame(policy_file: Path, record: Record) -> None:
     """Ten callers stop at each of several places, and stay connected."""
-    patience = "limits.connections.handshake_timeout=1s"
+    hasty = with_constants.environment({"transports.grpcio.HANDSHAKE_SECONDS": 1})
     with (
-        running_server("--policy", str(policy_file), "--set", patience) as server,
+        running_server("--policy", str(policy_file), environment=hasty) as server,
         under_load(server, record) as fault,
         ExitStack() as held,
     ):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.resilience.invariants import Record, under_load
 from tests.support.eventually import eventually
+from tests.support.servers import with_constants
 from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
 from tests.support.servers.processes import freeze
 from tests.support.servers.workers import WORKERS, pids, several_workers, wait_for_replacement
@@ -11,9 +12,9 @@ from tests.support.servers.workers import WORKERS, pids, several_workers, wait_f
 
 def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
     """It is killed and replaced; the calls that it had are tried again."""
-    timeout = ("--set", "worker_timeout=2s")
+    hasty = with_constants.environment({"supervisor.supervisor.WORKER_TIMEOUT_SECONDS": 2})
     with (
-        several_workers("--policy", str(policy_file), *LISTEN, *timeout) as server,
+        several_workers("--policy", str(policy_file), *LISTEN, environment=hasty) as server,
         under_load(server, record) as fault,
     ):
         ops = ops_address(server)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from queuegate_server.admin.certificate import ops_certificate
 from queuegate_server.files.safe_open import PUBLIC, PUBLICLY_WRITABLE, warn_of_mode
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from queuegate_server.files.certificates import CertificateReloader
 
 _LOG = logging.getLogger("queuegate_server.server.listeners")
+UNIX_SOCKET_MODE: Final = 0o660
+"""The file mode of a Unix socket whose listener states none: for its owner and group, because the
+mode is what controls access."""
 
 
 class Listeners:
@@ -68,7 +71,7 @@ class Listeners:
             text = bind(
                 add_port,
                 address,
-                self._settings.unix_socket_mode if listener.mode is None else listener.mode,
+                UNIX_SOCKET_MODE if listener.mode is None else listener.mode,
                 owner=listener.owner,
                 group=listener.group,
             )

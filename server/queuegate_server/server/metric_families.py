@@ -46,10 +46,9 @@ METRICS: Final[Mapping[str, Family]] = {
     "queuegate_calls_refused": Family(
         Counter,
         "Calls rejected at a limit: calls (too many in progress), waited (queued for too "
-        "long under overload, limits.max_wait), incomplete (the request did not arrive within "
-        "limits.connections.transfer_timeout, or 1 000 other requests were incomplete), unread "
-        "(long calls while 64 MiB of responses were unread), bytes (long calls while 64 MiB of "
-        "requests were in progress).",
+        "long under overload), incomplete (the request did not arrive within 10 s, or 1 000 other "
+        "requests were incomplete), unread (long calls while 64 MiB of responses were unread), "
+        "bytes (long calls while 64 MiB of requests were in progress).",
         ("reason",),
     ),
     "queuegate_decisions": Family(

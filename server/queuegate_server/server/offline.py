@@ -21,7 +21,7 @@ from queuegate_server.server.startup import CannotServe
 from queuegate_server.settings.fleet import Fleet
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.observability import Audit
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling import MAX_WAIT_SECONDS, ByteBudget
 
 Substitute = Callable[[str], Resolver | None]
 """Returns a substitute for the named resolver type, or None for no substitution."""
@@ -38,7 +38,7 @@ class OfflineServices:
             alone, alone, resolver_type=partial(_resolver_type, substitute)
         )
         unread = ByteBudget(64 * MIB)
-        queue = LongCallQueue(time.monotonic, settings.limits.max_wait, Counter(), unread)
+        queue = LongCallQueue(time.monotonic, MAX_WAIT_SECONDS, Counter(), unread)
         access = AccessServicer(
             core.engine, CallLog(core.decisions, time.time), queue, clock=core.clock
         )

@@ -29,7 +29,7 @@ from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
 from queuegate_server.sync.connected import listed
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling import MAX_WAIT_SECONDS, ByteBudget
 from queuegate_server.transports import registry
 from queuegate_server.transports.registry import Server
 from queuegate_server.transports.stalls import Refusal
@@ -109,7 +109,7 @@ def build_server(
         transport, settings.limits, unread, refusal, shares_port=worker is not None
     )
     draining = asyncio.Event()
-    queue = LongCallQueue(time.monotonic, settings.limits.max_wait, call_limit.refused, unread)
+    queue = LongCallQueue(time.monotonic, MAX_WAIT_SECONDS, call_limit.refused, unread)
     access = AccessServicer(
         core.engine,
         call_log,

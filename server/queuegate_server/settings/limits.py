@@ -12,30 +12,13 @@ class Connections(Section):
 
     most: int = Field(10_000, ge=1, le=1_000_000)
     """The maximum number of open connections on each address."""
-    handshake_timeout: Annotated[Duration, Field(ge=0.1, le=120)] = 10.0
-    """The maximum time to set up a connection, including TLS."""
     max_streams: int = Field(16, ge=1, le=1_000_000)
     """The maximum number of calls in progress on each connection; gRPC clients queue additional
     calls. Until a client has acknowledged this limit, gRPC reads up to 16 MiB of metadata per
     call."""
-    transfer_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = 10.0
-    """The maximum time for a request to arrive, or for a response to be read, before the call or
-    the connection is closed."""
-    max_metadata: Annotated[Size, Field(ge=KIB, le=1024 * KIB)] = 16 * KIB
-    """The maximum size of a call's metadata, in bytes."""
     max_age: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = 0.0
     """The age at which a connection is closed, plus or minus 10 %, so that clients reconnect and
     spread to new servers. 0: never."""
-    max_age_grace: Annotated[Duration, Field(ge=0.1, le=DAY_SECONDS)] = 30.0
-    """How long calls may continue after max_age, before open streams are closed."""
-    keepalive_interval: Annotated[Duration, Field(ge=1, le=DAY_SECONDS)] = 120.0
-    """How long the client may be silent before the server pings it."""
-    keepalive_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = 20.0
-    """How long the client may take to acknowledge a ping."""
-    min_ping_interval: Annotated[Duration, Field(ge=0, le=DAY_SECONDS)] = 60.0
-    """The minimum time between a client's pings while the connection is idle."""
-    max_ping_strikes: int = Field(2, ge=1, le=1000)
-    """The number of excess pings after which the connection is closed."""
 
 
 class Limits(Section):
@@ -43,10 +26,6 @@ class Limits(Section):
 
     max_concurrent_calls: int = Field(1000, ge=1, le=1_000_000)
     """The maximum number of concurrent calls, not including gates' streams."""
-    max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = 0.1
-    """How long calls may normally queue. If longer waits persist, the server is overloaded and
-    rejects calls that have waited longer than an eighth of this. With transport native, this
-    applies to single calls as well."""
     max_message: Annotated[Size, Field(ge=KIB, le=1024 * MIB)] = 4 * MIB
     """The maximum size of a request, in bytes."""
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = 0.0

@@ -170,7 +170,7 @@ class Listener(Section):
     insecure: bool = False
     """Allow plaintext on an address that is not loopback."""
     mode: FileMode | None = None
-    """For a Unix socket: its file mode. Default: unix_socket_mode."""
+    """For a Unix socket: its file mode. Default: 0660, for its owner and group."""
     owner: Account | None = None
     """For a Unix socket: its owner, by name or number."""
     group: Account | None = None

@@ -28,6 +28,7 @@ from queuegate_server.identity.registry import CHAIN
 from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 from queuegate_server.settings.places import fields_by_key
+from queuegate_server.settings.removed import explained, removed_setting
 from queuegate_server.settings.source_map import (
     OPTION,
     SET,
@@ -323,6 +324,8 @@ def from_environment(
         keys = name.removeprefix(PREFIX).split(NESTING)
         if keys[0].lower() in top_level and all(keys):
             yield _override(name, _spelled_as_in(tree, keys), variables[name])
+        elif removed := removed_setting([key.lower() for key in keys]):
+            yield error_in(name, *explained(removed))
         elif not _SERVICE_LINK.fullmatch(name):
             yield error_in(name, "is not a setting", _remedy(name, top_level))
 

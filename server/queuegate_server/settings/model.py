@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.config_fields import Duration, Section, distinct_keys
+from queuegate_server.config_fields import Section, distinct_keys
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.identity.options import PartitionOptions
@@ -27,7 +27,7 @@ from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.fleet import Fleet
 from queuegate_server.settings.limits import Drain, Limits, Sync
-from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FileMode, FilePath, ListenerList
+from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FilePath, ListenerList
 from queuegate_server.settings.observability import Audit, Console, Log, Ops, Tracing, lower
 
 
@@ -157,8 +157,6 @@ class Settings(Section):
 
     listen: ListenerList = DEFAULT_LISTENERS
     """The addresses to listen on, and the protection of each."""
-    unix_socket_mode: FileMode = 0o660
-    """The default file mode of Unix sockets, in octal."""
     callers: Callers = Callers()
     reflection: bool = True
     """Whether to serve gRPC reflection to callers with the role read."""
@@ -183,8 +181,6 @@ class Settings(Section):
     workers: int = Field(1, ge=1, le=64)
     """The number of processes that share the TCP ports. If there are several, a supervisor runs
     them."""
-    worker_timeout: Annotated[Duration, Field(ge=1, le=3600)] = 30.0
-    """A worker that does not respond to the supervisor for this long is killed and replaced."""
     log: Log = Log()
     ops: Ops = Ops()
     console: Console = Console()

@@ -30,6 +30,7 @@ from queuegate_server.identity.registry import (
 )
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 from queuegate_server.settings.places import NAME, fields_by_key, where_it_belongs
+from queuegate_server.settings.removed import explained, removed_setting
 
 KeyPath = tuple[str, ...]
 Location = tuple[str | int, ...]
@@ -195,6 +196,9 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
     if template == _SECTION:
         keys = ", ".join(sorted(_fields_at(location, tree)))
         remedy = _missing_name(location) or (keys and f"known keys are {keys}")
+    removed = removed_setting(location) if unknown else None
+    if removed is not None:
+        message, remedy = explained(removed)
     value = error["input"]
     if unknown or is_missing or (template is None and not isinstance(value, str)):
         value = None

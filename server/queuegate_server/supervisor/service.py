@@ -175,7 +175,7 @@ def worker_metrics(
     """Return the supervisor's metrics. `replaced` counts the replaced workers by reason."""
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",
-        "Replaced workers: ended (exited), silent (killed after worker_timeout).",
+        "Replaced workers: ended (exited), silent (killed after 30 s of silence).",
         labels=("reason",),
     )
     for reason, count in replaced.items():

@@ -29,6 +29,10 @@ STEADY_SECONDS: Final = 10.0
 """A worker that was ready and ran for at least this many seconds is replaced without a pause."""
 MIN_PAUSE: Final = 0.25
 MAX_PAUSE: Final = 30.0
+WORKER_TIMEOUT_SECONDS: Final = 30.0
+"""A worker that does not respond for this long is killed and replaced. The longest pause of a
+working one, for a large policy on a busy machine, is a few seconds; a shorter limit would kill
+it."""
 RELOAD_TIMEOUT: Final = 60.0
 EXTRA_STOP_SECONDS: Final = 10.0
 """How long a worker may take to exit after draining, in seconds."""
@@ -193,7 +197,7 @@ class Supervisor:
         handlers = {"revision": self._on_revision, "broadcast": on_broadcast}
         self._workers[index] = worker = await WorkerProcess.start(index, spec, handlers)
         serving = asyncio.create_task(self._await_ready(worker))
-        watching = asyncio.create_task(worker.kill_if_silent(self._settings.worker_timeout))
+        watching = asyncio.create_task(worker.kill_if_silent(WORKER_TIMEOUT_SECONDS))
         try:
             status = await worker.wait()
         finally:

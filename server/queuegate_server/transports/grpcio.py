@@ -20,6 +20,25 @@ Responses = AsyncIterator[bytes]
 _SPARE_CALLS: Final = 1_000
 """How many calls gRPC accepts beyond our own limit, to leave room for health, reflection, and
 refused calls whose status is not sent yet. Calls refused by gRPC itself get no error details."""
+HANDSHAKE_SECONDS: Final = 10.0
+"""The time to set up a connection, including TLS. Even over a slow line, a handshake takes a few
+round trips; a caller that needs longer only holds a connection."""
+MAX_METADATA: Final = 16 * KIB
+"""The maximum size of a call's metadata. A bearer token of ours has less than 100 bytes; 8 KiB are
+gRPC's own default, and proxies add headers for traces."""
+MAX_AGE_GRACE_SECONDS: Final = 30.0
+"""How long calls may continue on a connection that has reached `limits.connections.max_age`: as
+long as the slowest calls of our own client, which end after 30 s. Streams resume elsewhere."""
+KEEPALIVE_SECONDS: Final = 120.0
+"""How long the client may be silent before the server pings it. Load balancers and firewalls forget
+connections after 350 s or later."""
+PING_TIMEOUT_SECONDS: Final = 20.0
+"""How long the client may take to acknowledge a ping; gRPC's own default."""
+MIN_PING_SECONDS: Final = 60.0
+"""The minimum time between a client's pings. Our clients ping every five minutes, and gRPC's own
+minimum is 10 s."""
+MAX_PING_STRIKES: Final = 2
+"""After so many pings beyond that, the connection is closed; gRPC's own default."""
 _MAX_MESSAGE: Final = 4 * KIB
 """The maximum size of health and reflection requests. They are parsed before authorization."""
 _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
@@ -110,20 +129,20 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     # Switch to other connections after reading this many requests. Callers that make one call at a
     # time are unaffected.
     yield "grpc.http2.max_requests_per_read", 2
-    yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
+    yield "grpc.server_handshake_timeout_ms", milliseconds(HANDSHAKE_SECONDS)
     # The handshake includes the client's acknowledgment of the server's settings.
-    yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
+    yield "grpc.http2.settings_timeout", milliseconds(HANDSHAKE_SECONDS)
     # gRPC refuses a call at random if its metadata exceeds the first limit, and always if it
     # exceeds the second. Equal limits make refusals predictable.
-    yield "grpc.max_metadata_size", bounds.max_metadata
-    yield "grpc.absolute_max_metadata_size", bounds.max_metadata
+    yield "grpc.max_metadata_size", MAX_METADATA
+    yield "grpc.absolute_max_metadata_size", MAX_METADATA
     if bounds.max_age:
         yield "grpc.max_connection_age_ms", milliseconds(bounds.max_age)
-        yield "grpc.max_connection_age_grace_ms", milliseconds(bounds.max_age_grace)
-    yield "grpc.keepalive_time_ms", milliseconds(bounds.keepalive_interval)
-    yield "grpc.keepalive_timeout_ms", milliseconds(bounds.keepalive_timeout)
-    yield "grpc.http2.min_ping_interval_without_data_ms", milliseconds(bounds.min_ping_interval)
-    yield "grpc.http2.max_ping_strikes", bounds.max_ping_strikes
+        yield "grpc.max_connection_age_grace_ms", milliseconds(MAX_AGE_GRACE_SECONDS)
+    yield "grpc.keepalive_time_ms", milliseconds(KEEPALIVE_SECONDS)
+    yield "grpc.keepalive_timeout_ms", milliseconds(PING_TIMEOUT_SECONDS)
+    yield "grpc.http2.min_ping_interval_without_data_ms", milliseconds(MIN_PING_SECONDS)
+    yield "grpc.http2.max_ping_strikes", MAX_PING_STRIKES
     # Otherwise, a client without calls may ping only every two hours.
     yield "grpc.keepalive_permit_without_calls", 1
 

@@ -63,5 +63,5 @@ def build(
         return server.NativeServer(limits, unread, refusal, shares_port=shares_port)
     from queuegate_server.transports import grpcio, stalls  # noqa: PLC0415 - imports gRPC
 
-    watch = stalls.Stalls(limits.connections.transfer_timeout, unread, refusal)
+    watch = stalls.Stalls(stalls.TRANSFER_SECONDS, unread, refusal)
     return grpcio.GrpcioServer(grpcio.aio_server(limits, shares_port=shares_port), watch)

@@ -30,6 +30,9 @@ Task = asyncio.Task[Any]
 MAX_RECEIVING: Final = 1_000
 """The maximum number of calls waiting for their requests. Any additional call aborts the oldest
 one."""
+TRANSFER_SECONDS: Final = 10.0
+"""How long a request may take to arrive, or an answer to be read. The largest, of 4 MiB, needs less
+than that at 4 Mbit/s; a caller that is slower holds memory of the server."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
 """How long a response may remain unread, in seconds, while the unread budget is exceeded."""

@@ -25,6 +25,7 @@ from tests.support.oracles.requests import (
     RequestOracle,
     known_to_explain,
 )
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 BATCHES = 96
@@ -69,9 +70,10 @@ def server(
     (tmp_path / "queues.yaml").write_text(model_and_paths[2])
     bounds = ("default", "table")
     few = [f"partitions.{name}.cache.max_entries=1000" for name in bounds]
-    # Hundreds of calls at once are no overload here.
-    options = [part for setting in (*few, "limits.max_wait=60s") for part in ("--set", setting)]
-    with running_server("--policy", str(tmp_path / "queues.yaml"), *options, *ADMIN) as started:
+    options = [part for setting in few for part in ("--set", setting)]
+    patient = with_constants.environment(with_constants.NO_OVERLOAD)
+    policy = ("--policy", str(tmp_path / "queues.yaml"))
+    with running_server(*policy, *options, *ADMIN, environment=patient) as started:
         yield started
 
 

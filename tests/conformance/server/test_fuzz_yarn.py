@@ -25,6 +25,7 @@ from tests.support.oracles.requests import (
     known_to_explain,
 )
 from tests.support.oracles.yarn_requests import YarnRequestOracle
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 ACCESS = "/queuegate.v1.AccessService/"
@@ -56,8 +57,7 @@ def model(rng: random.Random) -> YarnRequestOracle:
 @pytest.fixture
 def server(tmp_path: Path, model: YarnRequestOracle) -> Iterator[RunningServer]:
     policies = []
-    # Hundreds of calls at once are no overload here.
-    options = ["--set", "limits.max_wait=60s"]
+    options = []
     for name, found in model.clusters.items():
         (tmp_path / f"{name}.xml").write_text(found.xml())
         (tmp_path / f"{name}-site.xml").write_text(found.site())
@@ -69,7 +69,9 @@ def server(tmp_path: Path, model: YarnRequestOracle) -> Iterator[RunningServer]:
             }
         )
         options += ["--set", f"partitions.{name}.semantics={found.cluster.semantics}"]
-    with running_server("--set", f"policies={json.dumps(policies)}", *options) as started:
+    patient = with_constants.environment(with_constants.NO_OVERLOAD)
+    options += ["--set", f"policies={json.dumps(policies)}"]
+    with running_server(*options, environment=patient) as started:
         yield started
 
 

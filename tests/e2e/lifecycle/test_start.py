@@ -114,7 +114,8 @@ def test_listens_in_several_places_at_once(tmp_path: Path, policy: Path) -> None
 
 def test_mode_of_the_socket(tmp_path: Path) -> None:
     path = tmp_path / "q.sock"
-    with running_server("--set", "unix_socket_mode=0600", listen=[f"unix:{path}"]):
+    listen = f'listen=[{{address: "unix:{path}", mode: "0600"}}]'
+    with running_server("--set", listen, listen=()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 

@@ -18,6 +18,7 @@ from queuegate_server.observe.log_sampling import MAX_LINES
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import RunningServer, running_server, server_command
 
 POLICY = """\
@@ -48,13 +49,15 @@ def serving(directory: ScriptedDirectory, **settings: Any) -> Any:
         **settings,
     }
     config = settings_file(directory.folder, whole)
-    return running_server("--config", config, environment=directory.environment)
+    # A call that a busy transport sheds is not logged.
+    patient = with_constants.environment(with_constants.NO_OVERLOAD)
+    environment = {**directory.environment, **patient}
+    return running_server("--config", config, environment=environment)
 
 
 @pytest.fixture
 def server(directory: ScriptedDirectory) -> Iterator[RunningServer]:
-    # A call that a busy transport sheds is not logged.
-    with serving(directory, limits={"max_wait": "60s"}) as server:
+    with serving(directory) as server:
         yield server
 
 

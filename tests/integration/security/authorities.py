@@ -1,7 +1,7 @@
 """Authorities, certificates and servers that show or ask for them."""
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import queuegate
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 SPIFFE = "spiffe://example.org/ns/yunikorn/sa/scheduler"
@@ -120,8 +121,13 @@ class Authority:
 
 
 @contextmanager
-def configured(folder: Path, listen: object = None, **settings: Any) -> Iterator[RunningServer]:
-    """Run a server with these settings."""
+def configured(
+    folder: Path,
+    listen: object = None,
+    constants: Mapping[str, object] | None = None,
+    **settings: Any,
+) -> Iterator[RunningServer]:
+    """Run a server with these settings, and with these values of constants."""
     (folder / "queues.yaml").write_text(POLICY)
     written = {
         "listen": listen or ["127.0.0.1:0"],
@@ -130,7 +136,8 @@ def configured(folder: Path, listen: object = None, **settings: Any) -> Iterator
     }
     config = folder / "queuegate.yaml"
     config.write_text(yaml.safe_dump(written))
-    with running_server("--config", str(config), listen=()) as server:
+    changed = with_constants.environment(constants) if constants else None
+    with running_server("--config", str(config), listen=(), environment=changed) as server:
         yield server
 
 

@@ -30,6 +30,7 @@ def question(user: str = "alice") -> access_pb2.CheckQueueAccessRequest:
 
 
 CHECK = "/queuegate.v1.AccessService/CheckQueueAccess"
+HASTY = {"transports.stalls.TRANSFER_SECONDS": 0.1}
 
 
 def test_the_rate_of_a_caller(tmp_path: Path) -> None:
@@ -51,24 +52,24 @@ def test_the_rate_of_a_caller(tmp_path: Path) -> None:
 
 
 def test_metadata_over_the_limit(tmp_path: Path) -> None:
-    connections = {"max_metadata": "4KiB"}
     with (
-        configured(tmp_path, limits={"connections": connections}) as server,
+        configured(tmp_path) as server,
         channel(server.address) as asking,
     ):
         stub = AccessServiceStub(asking)
-        assert stub.CheckQueueAccess(question(), timeout=60, metadata=(("x", "y" * 3000),)).allowed
+        short, long = ((("x", "y" * length),) for length in (15_000, 17_000))
+        assert stub.CheckQueueAccess(question(), timeout=60, metadata=short).allowed
         with pytest.raises(grpc.RpcError) as caught:
-            stub.CheckQueueAccess(question(), timeout=60, metadata=(("x", "y" * 5000),))
+            stub.CheckQueueAccess(question(), timeout=60, metadata=long)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert stub.CheckQueueAccess(question(), timeout=60).allowed
 
 
 def test_settings_must_be_acknowledged(tmp_path: Path) -> None:
     """Until then gRPC does not hold a client to them."""
-    connections = {"handshake_timeout": "100ms"}
+    constants = {"transports.grpcio.HANDSHAKE_SECONDS": 0.1}
     with (
-        configured(tmp_path, limits={"connections": connections}) as server,
+        configured(tmp_path, constants=constants) as server,
         http2.connected(server.address, http2.BEGIN) as silent,
     ):
         assert http2.is_closed(silent)
@@ -76,7 +77,7 @@ def test_settings_must_be_acknowledged(tmp_path: Path) -> None:
 
 def test_connections_that_grow_old_lose_no_call(tmp_path: Path) -> None:
     """Not even those of a client that retries nothing: gRPC resends what the server never saw."""
-    connections = {"max_age": "100ms", "max_age_grace": "30s"}
+    connections = {"max_age": "100ms"}
 
     def ask_until(old: threading.Event) -> None:
         while not old.is_set():
@@ -156,10 +157,9 @@ def test_more_connections_than_allowed_are_refused(tmp_path: Path) -> None:
 
 
 def test_requests_that_do_not_arrive_are_given_up(tmp_path: Path) -> None:
-    connections = {"transfer_timeout": "100ms"}
     never = threading.Event()
     with (
-        configured(tmp_path, limits={"connections": connections}) as server,
+        configured(tmp_path, constants=HASTY) as server,
         channel(server.address) as asking,
     ):
         # The client sees no difference between a unary call and one with a stream of requests.
@@ -184,9 +184,8 @@ def test_a_connection_that_reads_no_answer_is_cut(tmp_path: Path, method: str) -
         asked = http2.frame(http2.DATA, 0, 1, sent)
     acknowledged = http2.frame(http2.SETTINGS, http2.ACK)
     begin = http2.PREFACE + no_window + acknowledged + http2.headers(method) + asked
-    connections = {"transfer_timeout": "100ms"}
     with (
-        configured(tmp_path, limits={"connections": connections}) as server,
+        configured(tmp_path, constants=HASTY) as server,
         channel(server.address) as asking,
         http2.connected(server.address, begin) as unread,
     ):

@@ -24,9 +24,9 @@ def test_each_socket_has_its_own_mode_and_accounts(tmp_path: Path) -> None:
     group = grp.getgrgid(os.getgid()).gr_name
     listen = [
         {"address": f"unix:{tmp_path}/a.sock", "mode": "0600", "owner": os.getuid()},
-        {"address": f"unix:{tmp_path}/b.sock", "group": group},
+        {"address": f"unix:{tmp_path}/b.sock", "mode": "0666", "group": group},
     ]
-    with configured(tmp_path, listen, unix_socket_mode="0666") as server:
+    with configured(tmp_path, listen) as server:
         first, second = (tmp_path / name for name in ("a.sock", "b.sock"))
         assert stat.S_IMODE(first.stat().st_mode) == 0o600
         assert stat.S_IMODE(second.stat().st_mode) == 0o666

@@ -17,6 +17,7 @@ from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2_grpc
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
+from tests.support.servers import with_constants
 from tests.support.servers.admin_port import LISTEN, ops_address, value
 from tests.support.servers.busy import Setup, busy_server
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
@@ -261,9 +262,10 @@ async def test_an_overload_is_shed(tmp_path: Path, transport: str) -> None:
     path.write_text(
         f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
     )
-    bounds = ("--set", f"transport={transport}", "--set", "limits.max_wait=1ms")
+    bounds = ("--set", f"transport={transport}")
+    hasty = with_constants.environment(dict.fromkeys(with_constants.NO_OVERLOAD, 0.001))
     no_retry = queuegate.Retry(attempts=1)
-    with running_server("--policy", str(path), *bounds, *LISTEN) as server:
+    with running_server("--policy", str(path), *bounds, *LISTEN, environment=hasty) as server:
         async with queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client:
 
             async def ends() -> str:

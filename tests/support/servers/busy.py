@@ -11,6 +11,7 @@ from typing import Any
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.generators.policies import policy_text, random_queues
 from tests.support.oracles.queue_access import PolicyOracle
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 SEED = 20_260_701
@@ -54,8 +55,6 @@ def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]
     directory.answer({"census": {"census": True}})
     settings = {
         "policy": {"path": str(folder / "queues.yaml")},
-        # Nothing here counts as an overload.
-        "limits": {"max_wait": "60s"},
         "resolvers": {
             "corp": directory.resolver(lookup_timeout=lookup_timeout, max_concurrent=10_000)
         },
@@ -74,8 +73,12 @@ def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]
     }
     listen = ["127.0.0.1:0", f"unix:{folder}/q.sock"]
     config = settings_file(folder, settings)
+    environment = {
+        **directory.environment,
+        **with_constants.environment(with_constants.NO_OVERLOAD),
+    }
     with running_server(
-        "--config", config, *ADMIN, listen=listen, environment=directory.environment
+        "--config", config, *ADMIN, listen=listen, environment=environment
     ) as server:
         tcp = server.wait_for_log("listening")["address"]
         yield Setup(server, (tcp, listen[1]), directory, PolicyOracle(queues), list(queues))

@@ -12,6 +12,7 @@ from typing import Any, Final
 from queuegate_server.cli import main
 from queuegate_server.transports.registry import set_grpc_environment
 from tests.support.servers.fork_server import STATUS
+from tests.support.servers.with_constants import change_constants
 
 _MODULES: Final = (
     "cryptography.x509",
@@ -97,4 +98,5 @@ if __name__ == "__main__":
         __package__ = "queuegate_server"  # from which click takes the name of the command
         sys.orig_argv = [sys.executable, "-m", "queuegate_server", *_arguments]
         sys.argv = [str(Path(main.__file__).parents[1] / "__main__.py"), *_arguments]
+        change_constants()
         main.main()

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from tests.support.servers import with_constants
 from tests.support.servers.fork_server import ForkServer
 
 START_SECONDS = 100
@@ -188,11 +189,16 @@ def start(
     program: Path | None = None,
     new_interpreter: bool = False,
 ) -> Process:
-    """Start a command of `queuegate-server`, or a substitute program, with pipes for its output."""
+    """Start a command of `queuegate-server`, or a substitute program, with pipes for its output.
+
+    Constants in `environment` (`with_constants.environment`) count.
+    """
     if _fork_server and _forks and program is None and not new_interpreter:
         forked = _fork_server.start(arguments, {**os.environ, **(environment or {})})
         if forked is not None:
             return forked
+    if program is None and with_constants.VARIABLE in (environment or {}):
+        program = Path(with_constants.__file__)
     return start_command(server_command(*arguments, program=program), environment)
 
 

@@ -11,7 +11,7 @@ from queuegate_server.settings.load import from_environment, from_options
 from queuegate_server.settings.source_map import Override, SourceMap
 from tests.support.settings_faults import faults
 
-TOP_LEVEL = ("listen", "policy", "log", "partitions", "unix_socket_mode")
+TOP_LEVEL = ("listen", "policy", "log", "partitions", "two_words")
 
 
 def environment(
@@ -24,7 +24,7 @@ def environment(
     ("name", "path"),
     [
         ("QUEUEGATE_LISTEN", ("listen",)),
-        ("QUEUEGATE_UNIX_SOCKET_MODE", ("unix_socket_mode",)),
+        ("QUEUEGATE_TWO_WORDS", ("two_words",)),
         ("QUEUEGATE_POLICY__PATH", ("policy", "path")),
         (
             "QUEUEGATE_PARTITIONS__DEFAULT__CACHE__MAX_ENTRIES",
@@ -168,7 +168,7 @@ def test_no_error_shows_the_value_of_a_variable_or_of_the_file(value: str, tmp_p
         assert SECRET not in "\n".join(lines)
     repeats_a_key = value.startswith(f"{{{SECRET}:")
     if not repeats_a_key and value.isprintable():  # keys are named
-        assert SECRET not in "\n".join(faults(file, f"unix_socket_mode: {value}\nworkers: none"))
+        assert SECRET not in "\n".join(faults(file, f"reflection: {value}\nworkers: none"))
 
 
 def test_overrides_create_sections_and_replace_values() -> None:

@@ -18,7 +18,6 @@ def test_nothing_set_is_the_default() -> None:
     settings = load_settings()
     assert settings == Settings()
     assert [each.address for each in settings.listen] == ["127.0.0.1:50051"]
-    assert settings.unix_socket_mode == 0o660
     assert settings.policy.path is None
     assert settings.limits.max_message == 4 * 1024 * 1024
     assert settings.drain.grace == 20.0
@@ -39,7 +38,7 @@ def test_the_example_lists_the_defaults() -> None:
     assert (accounts.type, accounts.options) == ("os", resolver_type("os").Options())
     assert settings.partitions == {"default": PartitionSettings(resolver="accounts")}
     compared = (
-        "listen", "unix_socket_mode", "callers", "reflection", "limits", "drain", "log", "ops",
+        "listen", "callers", "reflection", "limits", "drain", "log", "ops",
         "audit", "sync",
     )  # fmt: skip
     for section in compared:
@@ -67,7 +66,6 @@ def test_every_kind_of_value_can_come_from_a_variable() -> None:
         None,
         {
             "QUEUEGATE_LISTEN": "127.0.0.1:1, unix:/run/q.sock",
-            "QUEUEGATE_UNIX_SOCKET_MODE": "0600",
             "QUEUEGATE_POLICY__PATH": "/etc/queues.yaml",
             "QUEUEGATE_LIMITS__MAX_MESSAGE": "1MiB",
             "QUEUEGATE_LIMITS__MAX_CONCURRENT_CALLS": "7",
@@ -81,7 +79,6 @@ def test_every_kind_of_value_can_come_from_a_variable() -> None:
         },
     )
     assert [each.address for each in settings.listen] == ["127.0.0.1:1", "unix:/run/q.sock"]
-    assert settings.unix_socket_mode == 0o600
     assert settings.policy.path == Path("/etc/queues.yaml")
     assert settings.limits.max_message == 1024 * 1024
     assert settings.limits.max_concurrent_calls == 7

@@ -29,7 +29,7 @@ SETTINGS_KEYS: Final = frozenset(
     {
         *("admission", "audit", "callers", "console", "drain", "fleet", "limits", "listen", "log"),
         *("ops", "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport"),
-        *("unix_socket_mode", "worker_timeout", "workers"),
+        "workers",
     }
 )
 """The top-level keys of the server's settings, except `partitions`, since policies also have it."""

@@ -16,9 +16,7 @@ STREAMS_SOCKET: Final = "streams.sock"
 starts with STREAMS_FOLDER."""
 
 _PACKAGE: Final = "pygrpc_native"
-_SUPPORTED_BOUNDS: Final = frozenset(
-    {"max_streams", "max_metadata", "keepalive_interval", "keepalive_timeout"}
-)
+_SUPPORTED_BOUNDS: Final = frozenset({"max_streams"})
 """The keys of `limits.connections` that this transport supports."""
 _MAX_FOLDER_BYTES: Final = 107 - len(f"/{STREAMS_FOLDER}12345678/{STREAMS_SOCKET}")
 

@@ -21,8 +21,16 @@ import grpc.aio
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from queuegate_server.settings.limits import Limits
-from queuegate_server.throttling import ByteBudget, CoDel
-from queuegate_server.transports.grpcio import aio_server, bytes_handler, max_calls, milliseconds
+from queuegate_server.throttling import MAX_WAIT_SECONDS, ByteBudget, CoDel
+from queuegate_server.transports.grpcio import (
+    KEEPALIVE_SECONDS,
+    MAX_METADATA,
+    PING_TIMEOUT_SECONDS,
+    aio_server,
+    bytes_handler,
+    max_calls,
+    milliseconds,
+)
 from queuegate_server.transports.native import STREAMS_FOLDER, STREAMS_SOCKET
 from queuegate_server.transports.native.unread import SHORT_RESPONSES, UnreadBytes
 from queuegate_server.transports.stalls import SWEEP_SECONDS, Refusal, disconnect
@@ -106,8 +114,8 @@ class NativeServer:
         self._stream_server = aio_server(limits, shares_port=shares_port)
         self._max_message = limits.max_message
         self._max_calls = max_calls(limits)
-        self._connections = limits.connections
-        self._codel = CoDel(limits.max_wait)
+        self._max_streams = limits.connections.max_streams
+        self._codel = CoDel(MAX_WAIT_SECONDS)
         self._unread = UnreadBytes(unread)
         self._refusal = refusal
         self._shares_port = shares_port
@@ -144,10 +152,10 @@ class NativeServer:
                 io_threads=IO_THREADS,
                 call_details=True,
                 metrics=True,
-                keepalive_time_ms=milliseconds(self._connections.keepalive_interval),
-                keepalive_timeout_ms=milliseconds(self._connections.keepalive_timeout),
-                max_concurrent_streams=self._connections.max_streams,
-                max_metadata_size=self._connections.max_metadata,
+                keepalive_time_ms=milliseconds(KEEPALIVE_SECONDS),
+                keepalive_timeout_ms=milliseconds(PING_TIMEOUT_SECONDS),
+                max_concurrent_streams=self._max_streams,
+                max_metadata_size=MAX_METADATA,
                 reuse_port=self._shares_port,
             )
         except OSError as error:

@@ -1,0 +1,25 @@
+"""removed-settings.md: the settings and options that no longer exist."""
+
+from typing import Final
+
+from docs.generate.markdown import code, page, sentence, table
+from queuegate_server.settings.removed import SETTINGS
+
+_INTRODUCTION: Final = """\
+Nobody had a reason to change these [settings](settings.md), so each is a constant now. A settings
+file, a variable or an option `--set` that still contains one of them is an error, which names the
+key. Delete the key; the last column says what else to do if its value was not the default.
+
+The reason for each value stands beside the constant in the source, in the package
+`queuegate_server`.
+"""
+
+
+def generate() -> str:
+    """Return the page."""
+    rows = (
+        (code(each.key), code(each.value), code(each.constant), sentence(each.instead))
+        for each in SETTINGS
+    )
+    head = ("setting", "what applies now", "constant", "what to do instead")
+    return page("Removed settings and options", _INTRODUCTION, table(head, rows))
