@@ -2,7 +2,6 @@
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from queuegate.policy.tree import Partition
 from queuegate_server.admission.annotations.usable_groups import RecentGroups, UsableGroups
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.yunikorn.load import load_queues
+from tests.support.rows import rows
 
 POLICY = """
 partitions:
@@ -41,21 +41,7 @@ def partition(text: str = POLICY) -> Partition:
     return partitions["default"]
 
 
-@pytest.mark.parametrize(
-    ("groups", "written"),
-    [
-        ((), ()),
-        (("staff", "dev"), ("dev",)),
-        (("data-science", "dev"), ("data-science", "dev")),
-        (("dev", "data-science", "dev"), ("dev", "data-science")),
-        (("admins", "limited", "placed", "other", "alone", "parental"), None),
-        (("ml-vision", "ml-9", "xml-vision"), ("ml-vision",)),
-        (("bob",), ()),
-        (("Dev", "DEV"), ()),
-        (("*", ""), ()),
-        (("system:authenticated",), ()),
-    ],
-)
+@rows
 def test_written_groups(groups: tuple[str, ...], written: tuple[str, ...] | None) -> None:
     """The groups that an ACL, a limit or a filter lists are written, in the directory's order."""
     selection = UsableGroups(partition()).select(groups)

@@ -24,12 +24,12 @@ from queuegate_server.fleet.view import QueueDecisions
 from queuegate_server.settings.admission import Admission, Authorization
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.queue_reviews import TREE, Audit, counted, snapshot
+from tests.support.rows import rows
 from tests.support.snapshots import zero
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
 QUEUE = {"group": "queuegate.io", "resource": "queues", "verb": "submit", "name": "root.prod"}
-UNDISCOVERED = QUEUE | {"group": "", "resource": "queues.queuegate.io"}
 
 
 def body(user: str = "bob", version: str = "v1", groups: Sequence[str] = (), **asked: Any) -> bytes:
@@ -76,22 +76,7 @@ class Authorizing:
         return answer.outcome, review
 
 
-@pytest.mark.parametrize(
-    ("user", "asked", "outcome", "reason"),
-    [
-        ("bob", {}, "allowed", "bob may submit to root.prod"),
-        ("bob", UNDISCOVERED, "allowed", "bob may submit to root.prod"),
-        ("bob", {"namespace": "any"}, "allowed", "bob may submit to root.prod"),
-        ("bob", {"name": "root.prod.night"}, "allowed", "bob may submit to root.prod.night"),
-        ("bob", {"name": "", "subresource": "root.prod"}, "allowed", "bob may submit to root.prod"),
-        ("eve", {"name": "root.open"}, "allowed", "eve may submit to root.open"),
-        ("dave", {}, NO_OPINION, "dave may not submit to root.prod: no ACL"),
-        ("eve", {}, NO_OPINION, "eve may not submit to root.prod: access depends on groups"),
-        ("bob", {"verb": "admin"}, NO_OPINION, "bob may not administer root.prod: no ACL"),
-        ("bob", {"name": "root.missing"}, NO_OPINION, "bob may not submit to root.missing: "),
-        ("bob", {"name": "root..x"}, NO_OPINION, "the name cannot be the path of a queue"),
-    ],
-)
+@rows
 async def test_questions_about_queues(
     user: str, asked: Mapping[str, str], outcome: str, reason: str
 ) -> None:
@@ -102,22 +87,7 @@ async def test_questions_about_queues(
     assert "staff" not in review["status"]["reason"]
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"group": "batch", "resource": "jobs"},
-        {"group": "", "resource": "queues"},
-        {"group": "scheduling.volcano.sh"},
-        {"resource": "queues.queuegate.io"},
-        {"resource": "*"},
-        {"group": "*"},
-        {"verb": "get"},
-        {"verb": "*"},
-        {"verb": ""},
-        {"name": ""},
-        {"subresource": "status"},
-    ],
-)
+@rows
 async def test_nothing_else_is_answered(asked: Mapping[str, str]) -> None:
     authorizing = Authorizing()
     outcome, review = await authorizing.ask(body(**asked))

@@ -19,6 +19,7 @@ from queuegate_server.admission.queues.policy_review import review_settings
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.settings.admission import FLAT, KUBERNETES_CONTROLLERS, QueueChecks
 from queuegate_server.settings.model import Settings
+from tests.support.rows import rows
 
 ALL: dict[str, Any] = {
     "yunikorn": {},
@@ -153,45 +154,7 @@ def test_an_account_whose_users_choose_queues() -> None:
 
 
 @pytest.mark.parametrize("key", ["controllers", "exempt"])
-@pytest.mark.parametrize(
-    ("pattern", "warning"),
-    [
-        ("^system:serviceaccount:kube-system:", "also matches longer names"),
-        ("argo", "also matches longer names"),
-        ("^argo", "also matches longer names"),
-        ("argo$", "also matches longer names"),
-        ("^argo|ann$", "also matches longer names"),
-        ("^ann$|argo", "also matches longer names"),
-        (r"^argo\$", "also matches longer names"),
-        ("^argo[$]", "also matches longer names"),
-        ("^system:serviceaccount:argo:.*$", "matches every account of the namespace argo"),
-        ("^system:serviceaccount:argo:[a-z0-9-]+$", "matches every account of the namespace argo"),
-        (".*", "matches every user, so nobody is checked"),
-        ("^system:serviceaccount:[^:]+:keda-operator$", 'contains "[^:]", so it also matches'),
-        ("^system:serviceaccount:kube-system:[a-z-]+$", 'contains "[a-z-]", so it also matches'),
-        ("^system:serviceaccount:kube-system:.*-operator$", 'contains ".", so it also matches'),
-        ("^system:serviceaccount:kube-system:keda-.*$", 'contains ".", so it also matches'),
-        ("^system:serviceaccount:(keda|foo):[a-z-]+$", 'contains "[a-z-]", so it also matches'),
-        ("^ann@example.com$", 'contains ".", so it also matches'),
-        (r"^ann\d$", "contains "),
-        (r"^\pL$", "contains "),
-        ("^[[:alpha:]]$", "contains "),
-        ("^ann{1,3}$", 'contains "{", so it also matches'),
-        ("^an*$", 'contains "*", so it also matches'),
-        ("^an+$", 'contains "+", so it also matches'),
-        ("(?i)^argo", "also matches longer names"),
-        ("(?m)^argo$", "also matches longer names"),
-        ("(?i)^argo$", ""),
-        ("^argo$", ""),
-        ("^(?:argo|ann(-b)?)$", ""),
-        (r"^ann@example\.com$", ""),
-        (r"^ann@\Qexample.com\E$", ""),
-        (r"^ann@example[.]com[\.]eu$", ""),
-        ("^(argo|ann)$", ""),
-        ("^argo$|^ann$", ""),
-        (r"^a[|)]\|b$", 'contains "[|)]", so it also matches'),
-    ],
-)
+@rows
 def test_patterns_that_match_more_than_names(key: str, pattern: str, warning: str) -> None:
     found = [each for each in warnings(pattern, key=key) if ": the pattern " in each]
     assert len(found) == bool(warning)

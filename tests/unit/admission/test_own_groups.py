@@ -14,6 +14,7 @@ from queuegate_server.admission.annotations.rules import (
     verify,
 )
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from tests.support.rows import rows
 
 SETTINGS = read_settings(
     {
@@ -43,20 +44,7 @@ def test_the_groups_of_the_directory_are_written() -> None:
     assert operation["value"][ANNOTATION] == expected
 
 
-@pytest.mark.parametrize(
-    ("annotation", "message"),
-    [
-        ('{"user":"ann","groups":["data-science"]}', ""),
-        ('{"user":"ann","groups":["old","data-science"]}', ""),
-        ('{"user":"ann"}', "is not allowed to set user annotation"),
-        ('{"user":"ann","groups":["old"]}', "is not allowed to set user annotation"),
-        ('{"user":"ann","groups":["data-science","admins"]}', "lists the group 'admins'"),
-        ('{"user":"ann","groups":["system:authenticated"]}', "lists the group 'system:auth"),
-        ('{"user":"eve","groups":["data-science"]}', "is not allowed to set user annotation"),
-        ('{"user":"ann","groups":["data-science"]', "is not allowed to set user annotation"),
-        (None, "user info annotation is missing"),
-    ],
-)
+@rows
 def test_a_created_pod_is_verified(annotation: str | None, message: str) -> None:
     """Only a group that the object itself lists is named."""
     response = verify(request("Pod", pod(annotation)), SETTINGS, {}, DIRECTORY)
@@ -89,19 +77,7 @@ def test_a_workload_joins_an_application(own: OwnGroups, allowed: bool) -> None:
     assert response.allowed == allowed
 
 
-@pytest.mark.parametrize(
-    ("data", "allowed"),
-    [
-        (BEFORE, True),
-        # Without one of her groups, she would evade a limit of that group.
-        ('{"user":"ann","groups":["old"]}', False),
-        ('{"user":"ann"}', False),
-        ('{"user":"ann","groups":["data-science","old"]}', False),
-        ('{"user":"ann","groups":["admins"]}', False),
-        ('{"user":"eve"}', False),
-        (7, False),
-    ],
-)
+@rows
 def test_a_revision(data: object, allowed: bool) -> None:
     revision = {"data": {"spec": {"template": {"metadata": {"annotations": {ANNOTATION: data}}}}}}
     response = verify(request("ControllerRevision", revision), SETTINGS, {}, DIRECTORY)

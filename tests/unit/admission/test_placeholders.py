@@ -6,9 +6,9 @@ import pytest
 
 from queuegate_server.admission.queues.placeholders import QUEUES
 from tests.support.queue_reviews import Reviewing
+from tests.support.rows import rows
 
 SCHEDULER = "system:serviceaccount:yunikorn:yunikorn-admin"
-OTHER = "system:serviceaccount:batch:gangs"
 QUEUE = "yunikorn.apache.org/queue"
 KUEUE = "kueue.x-k8s.io/queue-name"
 FLAG, OLD_FLAG = QUEUES
@@ -83,18 +83,7 @@ async def test_what_a_task_group_adds_is_checked_before_1_6() -> None:
     assert not await is_allowed(old_placeholder(annotations={FLAG: "true"}))
 
 
-@pytest.mark.parametrize(
-    ("user", "account", "allowed"),
-    [
-        (SCHEDULER, None, True),
-        (f"{SCHEDULER}2", None, False),
-        (f"x:{SCHEDULER}", None, False),
-        (OTHER, None, False),
-        (OTHER, OTHER, True),
-        (SCHEDULER, OTHER, False),
-        (SCHEDULER, "", False),
-    ],
-)
+@rows
 async def test_only_one_account_creates_them(
     user: str, account: str | None, *, allowed: bool
 ) -> None:
@@ -112,15 +101,7 @@ async def test_other_pods_of_the_scheduler_are_checked(annotations: Any) -> None
     assert not await is_allowed(new)
 
 
-@pytest.mark.parametrize(
-    ("labels", "annotations", "spec"),
-    [
-        ({KUEUE: "closed"}, {}, {}),
-        ({}, {QUEUE: "root.prod.night"}, {}),
-        ({}, {KUEUE: "closed"}, {}),
-        ({}, {}, {"template": {"metadata": {"labels": {QUEUE: "root.prod"}}}}),
-    ],
-)
+@rows
 async def test_what_a_task_group_adds_is_checked(
     labels: dict[str, str], annotations: dict[str, str], spec: dict[str, Any]
 ) -> None:

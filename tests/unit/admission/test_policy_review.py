@@ -18,6 +18,7 @@ from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.settings.load import load_with_origins
 from queuegate_server.settings.model import Settings
 from tests.support.long_work import finish
+from tests.support.rows import rows
 
 QUEUES = "    queues: [{name: root, queues: [{name: dev}, {name: ml, queues: [{name: gpu}]}]}]\n"
 POLICY = f"partitions:\n  - name: default\n{QUEUES}"
@@ -44,18 +45,7 @@ def reviewed(
     return [str(each) for each in found]
 
 
-@pytest.mark.parametrize(
-    ("schedulers", "refused"),
-    [
-        ({"volcano": {}}, True),
-        ({"kai": {}}, True),
-        ({"koordinator": {}}, True),
-        ({"slurm-bridge": {}}, True),
-        ({"kueue": {}}, False),
-        ({"yunikorn": {}}, False),
-        ({"places": [{"label": "example.com/queue"}]}, False),
-    ],
-)
+@rows
 def test_two_queues_of_one_flat_name(schedulers: dict[str, object], *, refused: bool) -> None:
     assert reviewed(POLICY, schedulers) == []
     found = reviewed(TWO, schedulers)
@@ -89,31 +79,14 @@ def test_each_scheduler_has_names_of_its_own() -> None:
     assert 'queues.yaml:4:58: error: queue "root.a.b.dev"' in kai
 
 
-@pytest.mark.parametrize(
-    ("below", "message"),
-    [
-        ("root.ml", ""),
-        ("root.ML", 'error: admission.queues.schedulers.kai.below: "root.ML" is not a queue path'),
-        ("root.a b", 'error: admission.queues.schedulers.kai.below: "root.a b" is not a queue'),
-        ("root.ml.x", 'warning: admission.queues.schedulers.kai.below: "root.ml.x" is not in the'),
-    ],
-)
+@rows
 def test_a_path_of_a_scheduler(below: str, message: str) -> None:
     found = reviewed(POLICY, {"kai": {"below": below}})
     assert len(found) == bool(message)
     assert all(message in each for each in found)
 
 
-@pytest.mark.parametrize(
-    ("queues", "message"),
-    [
-        ({"schedulers": {"kai": {}}}, '"root.ml.dev" has the same last level as "root.dev"'),
-        ({"schedulers": {"kai": {"below": "root.ML"}}}, '"root.ML" is not a queue path'),
-        ({"schedulers": {"kai": {"below": "root.x"}}}, ""),
-        ({"schedulers": {"kai": {"mode": "off"}}}, ""),
-        ({"schedulers": {"kueue": {}}, "unqueued": "root.X"}, '"root.X" is not a queue path'),
-    ],
-)
+@rows
 def test_changed_settings_that_do_not_fit_the_policy(
     queues: dict[str, object], message: str
 ) -> None:
@@ -183,13 +156,7 @@ def test_a_path_for_objects_without_a_queue_that_is_none(path: str) -> None:
     assert f'error: admission.queues.unqueued: "{path}" is not a queue path' in found
 
 
-@pytest.mark.parametrize(
-    ("path", "decides"),
-    [
-        *(("allow", ""), ("deny", ""), ("root", ""), ("root.ml.gpu", "")),
-        *(("root.nosuch", "root"), ("root.ml.gpu.a.b", "root.ml.gpu")),
-    ],
-)
+@rows
 def test_a_path_for_objects_without_a_queue_that_the_policy_lacks(path: str, decides: str) -> None:
     found = unqueued_findings(path)
     warning = (
@@ -227,24 +194,9 @@ def found_with(
     return [str(each) for each in finish(review_policy(given, loaded.partitions, None))]
 
 
-CORP = {"resolvers": {"corp": {"type": "os"}, "off": {"type": "none"}, "no": {"type": "no_groups"}}}
-BOTH = {**CORP["resolvers"], "corp": {"type": "chain", "resolvers": ["off", "no"]}}
-
-
 @pytest.mark.parametrize("section", ["queues", "authorize", "user_info"])
 @pytest.mark.parametrize("groups", ["directory", "both", "kubernetes"])
-@pytest.mark.parametrize(
-    ("policy", "settings", "looks_up"),
-    [
-        (POLICY, {}, False),
-        (f"{POLICY}    usergroupresolver: {{type: os}}\n", {}, True),
-        (POLICY, {**CORP, "partitions": {"default": {"resolver": "corp"}}}, True),
-        (POLICY, {**CORP, "partitions": {"other": {"resolver": "corp"}}}, False),
-        (POLICY, {**CORP, "partitions": {"default": {"resolver": "off"}}}, False),
-        (POLICY, {**CORP, "partitions": {"default": {"resolver": "no"}}}, False),
-        (POLICY, {"resolvers": BOTH, "partitions": {"default": {"resolver": "corp"}}}, False),
-    ],
-)
+@rows
 def test_groups_of_a_directory_without_a_resolver(
     section: str, groups: str, policy: str, settings: dict[str, Any], *, looks_up: bool
 ) -> None:
@@ -266,16 +218,7 @@ def test_a_yarn_cluster_has_no_resolver_by_default() -> None:
 
 
 @pytest.mark.parametrize("key", ["controllers", "exempt"])
-@pytest.mark.parametrize(
-    ("pattern", "matches"),
-    [
-        *((".*", True), ("^", True), ("$", True), ("ann|", True), (r"\w", True), ("^.{3,}$", True)),
-        *(("[a-z]", True), ("^[^:]+$|^system:", True), ("(?i)^[A-Z]", True)),
-        *(("^ann$", False), ("ann", False), ("e", False), ("^system:", False), ("@", False)),
-        ("^system:serviceaccount:kube-system:", False),
-        *(("^[^:]+$", False), ("^$", False), ("[0-9]", False)),
-    ],
-)
+@rows
 def test_patterns_that_match_everyone(key: str, pattern: str, *, matches: bool) -> None:
     queues = {"schedulers": {"kueue": {}}, key: ["^ops$", pattern]}
     found = [str(each) for each in review_settings(settings_with(queues=queues))]
@@ -284,16 +227,7 @@ def test_patterns_that_match_everyone(key: str, pattern: str, *, matches: bool) 
     assert all(f"warning: admission.queues.{key}[1]: the pattern" in each for each in everyone)
 
 
-@pytest.mark.parametrize(
-    ("admission", "section"),
-    [
-        ({"queues": {"schedulers": {"kueue": {}}}}, "queues"),
-        ({"authorize": {}}, "authorize"),
-        ({"user_info": {"groups": "directory"}}, "user_info"),
-        ({"user_info": {"groups": "kubernetes"}}, ""),
-        ({}, ""),
-    ],
-)
+@rows
 def test_no_policy(admission: dict[str, object], section: str) -> None:
     found = [
         str(each) for each in review_settings(Settings.model_validate({"admission": admission}))
@@ -307,17 +241,7 @@ def test_no_policy(admission: dict[str, object], section: str) -> None:
     assert [*review_settings(with_policy)] == []
 
 
-@pytest.mark.parametrize(
-    ("mode", "tls", "verifies_clients", "warned"),
-    [
-        ("deny", None, None, False),
-        ("deny", {}, None, True),
-        ("deny", {"client_ca_file": "/tls/ca.crt"}, None, False),
-        ("deny", None, False, True),
-        ("deny", {}, True, False),
-        ("off", {}, False, False),
-    ],
-)
+@rows
 def test_clients_that_are_not_verified(
     mode: str, tls: dict[str, str] | None, verifies_clients: bool | None, *, warned: bool
 ) -> None:
@@ -357,20 +281,7 @@ admission:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rules", "warned"),
-    [
-        ("", False),
-        ("[{name: provided}]", False),
-        ("[{name: Provided, create: true}, {name: user, create: true}]", False),
-        ("[{name: provided, parent: {name: user, create: true}}]", True),
-        ("[{name: provided, filter: {type: deny, users: [bob]}}]", True),
-        ("[{name: provided}, {name: provided, parent: {name: user, create: true}}]", False),
-        ("[{name: user, create: true}, {name: provided}]", True),
-        ("[{name: tag, value: namespace, create: true}]", True),
-        ("[{name: fixed, value: root.dev}]", True),
-    ],
-)
+@rows
 def test_the_first_placement_rule(rules: str, *, warned: bool) -> None:
     policy = POLICY + (f"    placementrules: {rules}\n" if rules else "")
     found = reviewed(policy, {"yunikorn": {}})

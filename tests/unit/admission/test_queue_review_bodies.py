@@ -16,6 +16,7 @@ from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.server.bodies import MAX_BODY_BYTES
 from tests.support.long_work import finish
 from tests.support.queue_reviews import body
+from tests.support.rows import rows
 
 TOO_MANY = f"the object has more than {MAX_ENTRIES} entries"
 
@@ -113,13 +114,7 @@ def test_text_does_not_count_as_entries(unit: str, before: int) -> None:
     assert decoded(body("alice", new)).new == new
 
 
-@pytest.mark.parametrize(
-    ("entry", "each"),
-    [
-        *(("0", 1), ('"a"', 1), ("[]", 1), ("{}", 1), ("[0]", 2), ("[[]]", 2)),
-        *(('{"a":0,"b":1}', 3), ('",\\""', 1), ('["[]"]', 2), ('{"":[]}', 2)),
-    ],
-)
+@rows
 def test_entries_are_counted(entry: str, each: int) -> None:
     most = (MAX_ENTRIES - 1) // each
     for count, fault in ((most, ""), (most + 1, TOO_MANY)):

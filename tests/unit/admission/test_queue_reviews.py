@@ -14,21 +14,15 @@ from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import PLACE, Reviewing, snapshot
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
 KUBERNETES: dict[str, Any] = {"groups": "kubernetes"}
 BOTH: dict[str, Any] = {"groups": "both"}
-TOO_MANY = "the object has more than 100000 entries"
-REFUSED: tuple[str, tuple[str, ...]] = (TOO_MANY, ())
 DOWN = "resolver 'test' is unavailable"
 
-KUEUE = "kueue.x-k8s.io/queue-name"
-VOLCANO = "scheduling.volcano.sh/queue-name"
-KAI = "kai.scheduler/queue"
 POD = ("", "Pod")
-LOCAL_QUEUE = ("kueue.x-k8s.io", "LocalQueue")
-COHORT = ("kueue.x-k8s.io", "Cohort")
 SEPARATE: dict[str, Any] = {
     "yunikorn": {},
     "kueue": {},
@@ -58,24 +52,7 @@ FOREST = {
 }
 
 
-@pytest.mark.parametrize(
-    ("user", "groups", "queue", "settings", "allowed"),
-    [
-        ("alice", [], "root.dev", {}, True),
-        ("eve", [], "root.open", {}, True),
-        ("eve", [], "root.dev", {}, False),
-        ("bob", [], "root.prod", {}, True),
-        ("bob", [], "root.prod.night", {}, True),
-        ("dave", ["staff"], "root.prod", {}, False),
-        ("dave", ["staff"], "root.prod", KUBERNETES, True),
-        ("bob", [], "root.prod", KUBERNETES, False),
-        ("bob", [], "root.prod", BOTH, True),
-        ("dave", ["staff"], "root.prod", BOTH, True),
-        ("dave", ["other"], "root.prod", BOTH, False),
-        ("alice", [], "root.missing", {}, False),
-        ("eve", [], "root.open.missing", {}, True),
-    ],
-)
+@rows
 async def test_groups_come_from_the_configured_source(
     user: str, groups: list[str], queue: str, settings: dict[str, Any], *, allowed: bool
 ) -> None:
@@ -126,31 +103,7 @@ async def test_usable_queues_follow_the_policy() -> None:
     assert "Queues you may use: root.c. " in after.message
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "path", "use"),
-    [
-        (POD, {"metadata": {"labels": {KUEUE: "x"}}}, "root.namespaces.team.x", "training"),
-        (POD, {"metadata": {"labels": {KAI: "ml"}}}, "root.kai.team.ml", "night.ly"),
-        (POD, {"metadata": {"labels": {VOLCANO: "x"}}}, "root.volcano.x", "batch"),
-        (POD, {"metadata": {"labels": {"queue": "x"}}}, "root.x", "root.dev"),
-        (LOCAL_QUEUE, {"spec": {"clusterQueue": "cpu"}}, "root.clusterqueues.cpu", "gpu"),
-        (COHORT, {"spec": {"parentName": "all"}}, "root.cohorts.all", ""),
-        (POD, {"metadata": {"labels": {"project": "ml"}}}, "root.kai.team.ml", "night.ly"),
-        # KAI would join each name with the node pool, so none is what to write.
-        (
-            POD,
-            {"metadata": {"labels": {"project": "ml", "kai.scheduler/node-pool": "gpu"}}},
-            "root.kai.team.ml",
-            "",
-        ),
-        (
-            POD,
-            {"metadata": {"labels": {"project": "night.ly", "kai.scheduler/node-pool": "gpu"}}},
-            "root.kai.night_dot_ly-gpu",
-            "",
-        ),
-    ],
-)
+@rows
 async def test_usable_queues_are_those_of_the_place(
     kind: tuple[str, str], value: dict[str, Any], path: str, use: str
 ) -> None:
@@ -181,27 +134,7 @@ async def test_strangers_see_no_usable_queues() -> None:
     assert "root.open" not in response.message
 
 
-@pytest.mark.parametrize(
-    ("settings", "user", "checked"),
-    [
-        ({"controllers": ["^system:serviceaccount:kueue-system:"]}, "eve", True),
-        (
-            {"controllers": ["^system:serviceaccount:kueue-system:"]},
-            "system:serviceaccount:kueue-system:manager",
-            False,
-        ),
-        (
-            {"controllers": ["^system:serviceaccount:kueue-system:"]},
-            "x:system:serviceaccount:kueue-system:manager",
-            True,
-        ),
-        ({"exempt": ["root"]}, "chroot-admin", False),
-        ({"exempt": [r"^\pL+$"]}, "eve", False),
-        ({"exempt": [r"^\pL+$"]}, "eve1", True),
-        ({}, "system:serviceaccount:kube-system:job-controller", False),
-        ({"mode": "off"}, "eve", False),
-    ],
-)
+@rows
 async def test_who_is_checked(settings: dict[str, Any], user: str, *, checked: bool) -> None:
     reviewing = Reviewing(**settings)
     response = await reviewing.review(user, "root.dev")
@@ -363,16 +296,7 @@ async def test_the_shortest_warnings_come_first() -> None:
     assert written == [*response.warnings[:5], "and 3 more warnings"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message", "warnings"),
-    [
-        ({}, *REFUSED),
-        ({"mode": "warn"}, "", (TOO_MANY,)),
-        ({"mode": "off"}, "", ()),
-        ({"exempt": ["^bob$"]}, "", ()),
-        ({"mode": "warn", "schedulers": {"places": [{"label": PLACE, "mode": "deny"}]}}, *REFUSED),
-    ],
-)
+@rows
 async def test_an_object_of_too_many_entries_gets_an_answer(
     settings: dict[str, Any], message: str, warnings: tuple[str, ...]
 ) -> None:

@@ -24,13 +24,10 @@ from queuegate_server.admission.registration.configurations import Service, webh
 from queuegate_server.admission.registration.yaml_writer import COMMENT, render, without_comments
 from queuegate_server.cli.admission import admission
 from queuegate_server.settings.admission import Admission
+from tests.support.rows import rows
 
 SERVICE = Service("gates", "webhook")
 KUEUE: dict[str, Any] = {"kueue": {}}
-KUEUE_KEY = "kueue.x-k8s.io/queue-name"
-KAI_KEYS = ["a/q", "kai.scheduler/node-pool", "project"]
-OWN_POOL_KEYS = ["b/p", "kai.scheduler/queue", "project"]
-OF_DYNAMO = "nvidia.com/kai-scheduler-queue"
 """A key that counts only in listed kinds."""
 OWN: dict[str, Any] = {"places": [{"kind": "x.example.com/Run", "field": "data.queue"}]}
 
@@ -56,20 +53,7 @@ def resources(webhook: dict[str, Any]) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(
-    ("queues", "policies"),
-    [
-        ({}, {"Ignore"}),
-        ({"mode": "warn"}, {"Ignore"}),
-        ({"mode": "deny"}, {"Fail"}),
-        ({"mode": "off"}, set()),
-        ({"mode": "off", "schedulers": {"kueue": {"mode": "deny"}}}, set()),
-        ({"mode": "warn", "schedulers": {"kueue": {"mode": "deny"}}}, {"Fail"}),
-        ({"mode": "deny", "schedulers": {"kueue": {"mode": "warn"}}}, {"Ignore"}),
-        ({"mode": "deny", "schedulers": {"kueue": {"mode": "off"}}}, set()),
-        ({"mode": "deny", "schedulers": {"kueue": {"mode": "off"}}, "unqueued": "deny"}, {"Fail"}),
-    ],
-)
+@rows
 def test_failure_policy(queues: dict[str, Any], policies: set[str]) -> None:
     assert {each["failurePolicy"] for each in webhooks(**queues)} == policies
 
@@ -87,17 +71,7 @@ def test_two_webhooks_share_what_reviews_need() -> None:
     assert {"/namespaces", "/pods", "/pods/status", "/pods/binding"} <= resources(listed)
 
 
-@pytest.mark.parametrize(
-    ("schedulers", "expected", "absent"),
-    [
-        (KUEUE, {"kueue.x-k8s.io/localqueues", "kueue.x-k8s.io/workloads/status"}, "scheduling.v"),
-        ({"volcano": {}}, {"batch.volcano.sh/jobs", "scheduling.volcano.sh/queues"}, "kueue"),
-        ({"kai": {}}, {"scheduling.run.ai/podgroups", "flow.volcano.sh/jobflows"}, "kueue"),
-        ({"koordinator": {}}, {"ray.io/rayjobs"}, "kueue"),
-        (OWN, {"x.example.com/*", "x.example.com/*/status"}, "kueue"),
-        ({"places": [{"kind": "batch/Job", "field": "spec.x"}]}, {"batch/jobs"}, "batch/*"),
-    ],
-)
+@rows
 def test_rules(schedulers: dict[str, Any], expected: set[str], absent: str) -> None:
     found = resources(webhooks(schedulers=schedulers)[0])
     assert expected <= found
@@ -160,20 +134,7 @@ def test_the_status_of_a_workload_counts_only_if_its_queue_changes() -> None:
     assert field not in conditions(webhooks(schedulers={"volcano": {}})[0])["a-queue-may-change"]
 
 
-@pytest.mark.parametrize(
-    ("schedulers", "listed_keys", "other_keys"),
-    [
-        (KUEUE, [KUEUE_KEY], [KUEUE_KEY]),
-        ({"kai": {"label": "a/q"}}, sorted([*KAI_KEYS, OF_DYNAMO]), KAI_KEYS),
-        (
-            {"kai": {"node_pool_label": "b/p"}},
-            sorted([*OWN_POOL_KEYS, OF_DYNAMO]),
-            OWN_POOL_KEYS,
-        ),
-        ({"places": [{"label": "q"}]}, ["q"], ["q"]),
-        ({**KUEUE, "kai": {"mode": "off"}}, [KUEUE_KEY], [KUEUE_KEY]),
-    ],
-)
+@rows
 def test_keys(schedulers: dict[str, Any], listed_keys: list[str], other_keys: list[str]) -> None:
     def first_keys(expression: str) -> Any:
         return json.loads(expression.partition(".exists(")[0])
@@ -211,21 +172,7 @@ def test_objects_without_a_queue(unqueued: str) -> None:
     assert asked not in conditions(webhooks()[0])["a-queue-may-change"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "kinds"),
-    [
-        ({}, ["a", "a"]),
-        ({"queues": {"schedulers": KUEUE}}, ["a-queues"]),
-        ({"queues": {"schedulers": {"yunikorn": {}}}}, ["a-queues"]),
-        ({"queues": {"schedulers": {"yunikorn": {}}, "mode": "deny"}}, ["a-queues"]),
-        ({"queues": {"schedulers": KUEUE}, "user_info": {}}, ["a", "a", "a-queues"]),
-        ({"queues": {"schedulers": KUEUE, "mode": "off"}, "user_info": {}}, ["a", "a"]),
-        ({"queues": {"schedulers": KUEUE}, "yunikorn": {"enabled": False}}, ["a-queues"]),
-        ({"authorize": {}}, ["a", "a"]),
-        ({"queues": {"schedulers": KUEUE}, "yunikorn": {"enabled": True}}, ["a", "a", "a-queues"]),
-        ({"queues": {"schedulers": KUEUE, "mode": "off"}}, []),
-    ],
-)
+@rows
 def test_configurations(settings: dict[str, Any], kinds: list[str]) -> None:
     documents = webhook_configurations(Admission.model_validate(settings), SERVICE, "a")
     assert [each["metadata"]["name"] for each in documents] == kinds
@@ -309,22 +256,7 @@ def test_only_the_configuration_for_queues(tmp_path: Path) -> None:
     assert run(tmp_path, settings, *off)[1].startswith("# Nothing is reviewed")
 
 
-@pytest.mark.parametrize(
-    ("queues", "status", "said"),
-    [
-        (
-            "{name: a, queues: [{name: b}]}, {name: c}",
-            0,
-            "queuegate.yaml:4:3: warning: admission.queues.groups: is directory, but no resolver",
-        ),
-        (
-            "{name: a, queues: [{name: b}]}, {name: b}",
-            2,
-            'queues.yaml:2:82: error: queue "root.b" has the same last level as "root.a.b"',
-        ),
-        ("{name: a}, {name: a}", 2, "defined twice"),
-    ],
-)
+@rows
 def test_a_policy_that_the_webhook_would_refuse(
     tmp_path: Path, queues: str, status: int, said: str
 ) -> None:
@@ -339,17 +271,7 @@ def test_a_policy_that_the_webhook_would_refuse(
     assert bool(out) is (status == 0)
 
 
-@pytest.mark.parametrize(
-    ("settings", "arguments", "said"),
-    [
-        (SETTINGS.replace("deny", ""), (), "admission.queues.mode: has no value"),
-        (SETTINGS, ("--service", "hook"), "'hook': write NAMESPACE/NAME"),
-        (SETTINGS, ("--name", "A_B"), "'A_B': use lower case letters"),
-        (SETTINGS, ("--ca-file", "/dev/null"), "/dev/null"),
-        (SETTINGS.replace("deny", "reject"), (), "admission.queues.mode"),
-        ("admission: {queues: {}}", (), "schedulers is empty"),
-    ],
-)
+@rows
 def test_mistakes(tmp_path: Path, settings: str, arguments: tuple[str, ...], said: str) -> None:
     code, _, err = run(tmp_path, settings, *arguments)
     assert code == 2

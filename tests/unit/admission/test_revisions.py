@@ -16,6 +16,7 @@ from queuegate_server.admission.annotations.requests import (
 )
 from queuegate_server.admission.annotations.rules import decide, verify
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from tests.support.rows import rows
 
 LABEL = "yunikorn.apache.org/username"
 SETTINGS = read_settings({"admissionController.accessControl.externalUsers": "^backup$"})
@@ -48,18 +49,7 @@ def answer(
 
 
 @pytest.mark.parametrize("rule", [decide, verify])
-@pytest.mark.parametrize(
-    "data",
-    [
-        template(FORGED),
-        template(labels={LABEL: "root"}),
-        template(OWN, {LABEL: "root"}),
-        {"Spec": {"templatE": {"METADATA": {"Annotations": FORGED}}}},
-        {"spec": {"template": {"metadata": {"annotations": OWN, "Annotations": FORGED}}}},
-        {"spec": [{"template": {"metadata": {"annotations": FORGED}}}]},
-        template({ANNOTATION: None}),
-    ],
-)
+@rows
 def test_a_foreign_name_is_refused(rule: Any, data: Any) -> None:
     response = answer(rule, data)
     assert not response.allowed

@@ -9,6 +9,7 @@ from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.annotations.rules import AdmissionRequest, decide, verify
 from queuegate_server.admission.annotations.workloads import METADATA
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from tests.support.rows import rows
 
 SETTINGS = read_settings(
     {
@@ -18,22 +19,10 @@ SETTINGS = read_settings(
     }
 )
 FORGED = {"metadata": {"annotations": {ANNOTATION: '{"user":"eve"}'}}}
-OWN = {"metadata": {"annotations": {ANNOTATION: '{"user":"bob"}'}}}
 
 
 @pytest.mark.parametrize("rule", [decide, verify])
-@pytest.mark.parametrize(
-    ("value", "user", "namespace", "allowed"),
-    [
-        ({}, "bob", "dev", True),
-        ({"metadata": {"annotations": {"other": "x"}}}, "bob", "dev", True),
-        (FORGED, "bob", "dev", False),
-        (FORGED, "portal", "dev", False),
-        (OWN, "bob", "dev", False),
-        (FORGED, "bob", "kube-system", False),
-        ("no object", "bob", "dev", False),
-    ],
-)
+@rows
 def test_a_binding_sets_no_annotation(
     rule: Any, value: Any, user: str, namespace: str, allowed: bool
 ) -> None:
@@ -42,14 +31,7 @@ def test_a_binding_sets_no_annotation(
     assert (verdict.allowed, verdict.patch) == (allowed, ())
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"metadata": {"annotations": {ANNOTATION: None}}}, "is not allowed to set"),
-        ({"spec": []}, "spec is missing or not a JSON object"),
-        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels is not a map"),
-    ],
-)
+@rows
 def test_objects_that_no_api_server_sends(value: Any, message: str) -> None:
     verdict = decide(AdmissionRequest("Pod", "CREATE", "dev", "bob", (), value), SETTINGS, {})
     assert not verdict.allowed
@@ -65,8 +47,6 @@ def test_a_key_without_a_value_is_an_empty_one() -> None:
 
 
 EVE, BOB = '{"user":"eve"}', '{"user":"bob"}'
-NOT_ALLOWED = "user bob with groups [] is not allowed to set user annotation"
-CHANGED = "user info annotation change is not allowed"
 
 
 APP_ID = "yunikorn.apache.org/app-id"
@@ -94,24 +74,7 @@ def built(kind: str, annotation: str | None, metadata: dict[str, Any]) -> dict[s
     return value
 
 
-@pytest.mark.parametrize(
-    ("kind", "user", "old", "new", "message", "added"),
-    [
-        ("Pod", "bob", EVE, EVE, CHANGED, False),
-        ("Pod", "bob", "x", "x", CHANGED, False),
-        ("Pod", "bob", BOB, BOB, "", False),
-        ("Pod", "bob", None, None, "", False),
-        ("Pod", "bob", None, BOB, CHANGED, False),
-        ("Pod", "portal", EVE, EVE, "", False),
-        ("Pod", "portal", EVE, BOB, CHANGED, False),
-        ("Deployment", "bob", EVE, EVE, NOT_ALLOWED, False),
-        ("Deployment", "bob", EVE, BOB, "", False),
-        ("Deployment", "bob", EVE, None, "", True),
-        ("Deployment", "bob", None, None, "", True),
-        ("Deployment", "portal", EVE, EVE, "", False),
-        ("CronJob", "bob", EVE, EVE, NOT_ALLOWED, False),
-    ],
-)
+@rows
 def test_joining_an_application_later(
     kind: str, user: str, old: str | None, new: str | None, message: str, added: bool
 ) -> None:
@@ -157,15 +120,7 @@ def test_a_forged_annotation_is_refused_everywhere(
 
 
 @pytest.mark.parametrize("rule", [decide, verify])
-@pytest.mark.parametrize(
-    ("account", "may_set"),
-    [
-        ("system:serviceaccount:kube-system:job-controller", True),
-        ("system:serviceaccount:yunikorn:yunikorn-admin", False),
-        ("system:kube-controller-manager", False),
-        ("x:system:serviceaccount:kube-system:job-controller", False),
-    ],
-)
+@rows
 def test_who_is_trusted_without_settings(rule: Any, account: str, may_set: bool) -> None:
     """Not the scheduler: it makes placeholders with annotations that users write."""
     request = AdmissionRequest("Pod", "CREATE", "dev", account, (), FORGED)
@@ -173,19 +128,7 @@ def test_who_is_trusted_without_settings(rule: Any, account: str, may_set: bool)
 
 
 @pytest.mark.parametrize("kind", sorted(METADATA))
-@pytest.mark.parametrize(
-    ("namespace", "application", "added"),
-    [
-        *(("dev", application, True) for application in APPLICATIONS),
-        *(("bypass", application, False) for application in APPLICATIONS),
-        ("nolabel", "no id", False),
-        ("nolabel", "an empty label", False),
-        ("nolabel", "the label", True),
-        ("nolabel", "the old label", True),
-        ("nolabel", "the label of Spark", True),
-        ("nolabel", "the annotation", True),
-    ],
-)
+@rows
 def test_where_the_annotation_is_added(
     kind: str, namespace: str, application: str, added: bool
 ) -> None:

@@ -11,25 +11,13 @@ from queuegate_server.admission.annotations.rules import AdmissionRequest, Admis
 from queuegate_server.admission.annotations.yunikorn_settings import MAX_PATTERN_CHARACTERS
 from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
+from tests.support.rows import rows
 
 ACCESS = "admissionController.accessControl."
 FILTER = "admissionController.filtering."
 
 
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        (f"{ACCESS}trustController", f"{ACCESS}trustControllers"),
-        (f"{ACCESS}TrustControllers", f"{ACCESS}trustControllers"),
-        ("admissioncontroller.accesscontrol.bypassauth", f"{ACCESS}bypassAuth"),
-        ("admissionController.externalUsers", f"{ACCESS}externalUsers"),
-        ("accessControl.externalGroups", f"{ACCESS}externalGroups"),
-        ("externalUsers", f"{ACCESS}externalUsers"),
-        ("admisionController.accessControl.systemUser", f"{ACCESS}systemUsers"),
-        (f"{ACCESS}processNamespaces", f"{FILTER}processNamespaces"),
-        (f"{FILTER}noLabelNamespace", f"{FILTER}noLabelNamespaces"),
-    ],
-)
+@rows
 def test_a_key_that_nobody_reads(key: str, meant: str) -> None:
     assert lint_settings({key: "false"}) == (
         f"{key}: unknown key, which is ignored (did you mean {meant}?)",
@@ -45,41 +33,12 @@ def test_a_key_that_is_like_no_other() -> None:
     assert len(odd) < 256
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        f"{ACCESS}bypassAuth",
-        f"{FILTER}generateUniqueAppId",
-        "admissionController.webHook.amServiceName",
-        "queues.yaml",
-        "service.policyGroup",
-        "log.admission.level",
-        "kubernetes.qps",
-    ],
-)
+@rows
 def test_keys_of_yunikorn(key: str) -> None:
     assert lint_settings({key: "true"}) == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "warning"),
-    [
-        ("^svc[0-9]{1,3}$", "the pattern '^svc[0-9]{1' has an unmatched bracket: commas"),
-        ("^ok$,^a{1,2}b{3,4}$", "the pattern '^a{1' has an unmatched bracket"),
-        ("x}", "the pattern 'x}' has an unmatched bracket"),
-        ("^[a-z,0-9]$", "the pattern '^[a-z' has an unmatched bracket"),
-        ("^(a,b)$", "the pattern '^(a' has an unmatched bracket"),
-        ("^svc$,|", "the pattern '|' matches every name (write the names between ^ and $)"),
-        ("^svc$|", "the pattern '^svc$|' matches every name"),
-        ("a*", "the pattern 'a*' matches every name"),
-        ("^", "the pattern '^' matches every name"),
-        (".*", "the pattern '.*' matches every name"),
-        (".", "the pattern '.' matches every name"),
-        ("^$", "the pattern '^$' matches the empty name (write at least one character"),
-        ("^(svc|)$", "the pattern '^(svc|)$' matches the empty name"),
-        ("^[a-z]*$", "the pattern '^[a-z]*$' matches the empty name"),
-    ],
-)
+@rows
 def test_patterns_that_are_not_meant(text: str, warning: str) -> None:
     warnings = lint_settings({f"{ACCESS}externalUsers": text})
     assert warnings[0].startswith(f"{ACCESS}externalUsers: {warning}")
@@ -87,22 +46,7 @@ def test_patterns_that_are_not_meant(text: str, warning: str) -> None:
     assert lint_settings({}, {variable: text})[0].startswith(f"{variable}: {warning}")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " , ",
-        "^svc$,^portal$",
-        "^system:serviceaccount:kube-system:",
-        r"^a\{1$,^\[b\]$",
-        r"\Q{[(\E",
-        r"^\p{Greek}\x{41}$",
-        "^[]}]$",
-        "^[[:alpha:]]{3}$",
-        "^svc[0-9]{2}$",
-        "^svc[0-9][0-9]?$",
-    ],
-)
+@rows
 def test_patterns_that_may_be_meant(text: str) -> None:
     assert lint_settings({f"{ACCESS}externalUsers": text}) == ()
 

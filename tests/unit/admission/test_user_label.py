@@ -8,6 +8,7 @@ from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.annotations.rules import AdmissionRequest, decide, verify
 from queuegate_server.admission.annotations.workloads import METADATA
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from tests.support.rows import rows
 
 LABEL = "yunikorn.apache.org/username"
 SETTINGS = read_settings(
@@ -105,13 +106,7 @@ def test_the_schedulers_own_label_is_no_way_around(rule: Any, namespace: str) ->
 
 
 @pytest.mark.parametrize("rule", [decide, verify])
-@pytest.mark.parametrize(
-    "switch",
-    [
-        "yunikorn.apache.org/namespace.enableYuniKorn",
-        "yunikorn.apache.org/namespace.generateAppId",
-    ],
-)
+@rows
 def test_an_annotation_of_the_namespace_is_no_way_around(rule: Any, switch: str) -> None:
     annotations = {switch: "false"}
     response = answer(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import jsonpatch
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from queuegate_server.admission.annotations.rules import AdmissionRequest, Admis
 from queuegate_server.admission.annotations.workloads import METADATA
 from queuegate_server.admission.annotations.yunikorn_duties import add_duties, application_id
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from tests.support.rows import rows
 
 FILTER = "admissionController.filtering."
 VALUES = {
@@ -29,8 +29,6 @@ APP_ID, QUEUE = "yunikorn.apache.org/app-id", "yunikorn.apache.org/queue"
 GENERATED = {APP_ID: "yunikorn-dev-autogen", "applicationId": "yunikorn-dev-autogen"}
 IGNORED = {"yunikorn.apache.org/ignore-application": "true"}
 OWN = {ANNOTATION: '{"user":"bob"}'}
-ENABLE = "yunikorn.apache.org/namespace.enableYuniKorn"
-GENERATE = "yunikorn.apache.org/namespace.generateAppId"
 Strings = Mapping[str, str]
 
 
@@ -63,24 +61,7 @@ def pod_of(labels: Strings | None = None, annotations: Strings | None = None) ->
     return {"metadata": given, "spec": {"schedulerName": "default-scheduler"}}
 
 
-@pytest.mark.parametrize(
-    ("labels", "annotations", "added"),
-    [
-        (None, None, GENERATED),
-        ({}, None, GENERATED),
-        ({"team": "a"}, None, GENERATED),
-        ({APP_ID: ""}, None, GENERATED),
-        ({APP_ID: "a"}, None, {"applicationId": "a"}),
-        ({APP_ID: "a", "applicationId": "b"}, None, {"applicationId": "a"}),
-        ({"applicationId": "a"}, None, {}),
-        ({"spark-app-selector": "a"}, None, {}),
-        (None, {APP_ID: "a"}, {}),
-        ({"applicationId": "a", QUEUE: "root.x"}, None, {"queue": "root.x"}),
-        ({"applicationId": "a", QUEUE: "root.x", "queue": "y"}, None, {"queue": "root.x"}),
-        ({"applicationId": "a", "queue": "y"}, None, {}),
-        ({"applicationId": "a", QUEUE: ""}, None, {}),
-    ],
-)
+@rows
 def test_labels(labels: Strings | None, annotations: Strings | None, added: Strings) -> None:
     """As `updatePodLabel` in yunikorn-k8shim's pkg/admission/util.go."""
     pod = changed(pod_of(labels, annotations))
@@ -89,15 +70,7 @@ def test_labels(labels: Strings | None, annotations: Strings | None, added: Stri
     assert pod["spec"] == {"schedulerName": "yunikorn"}
 
 
-@pytest.mark.parametrize(
-    ("namespace", "unique", "expected"),
-    [
-        ("dev", False, "yunikorn-dev-autogen"),
-        ("n" * 63, False, "yunikorn-" + "n" * 54),
-        ("dev", True, "dev-uniqueautogen"),
-        ("n" * 63, True, "n" * 26 + "-uniqueautogen"),
-    ],
-)
+@rows
 def test_application_ids(namespace: str, unique: bool, expected: str) -> None:
     """As `GenerateApplicationID` in yunikorn-k8shim's pkg/common/utils/utils.go."""
     assert application_id(namespace, is_unique=unique) == expected
@@ -105,20 +78,7 @@ def test_application_ids(namespace: str, unique: bool, expected: str) -> None:
     assert labels == {APP_ID: expected, "applicationId": expected}
 
 
-@pytest.mark.parametrize(
-    ("namespace", "stated", "scheduled", "labelled"),
-    [
-        ("dev", {}, True, True),
-        ("", {}, True, True),
-        ("kube-system", {}, False, False),
-        ("kube-system", {ENABLE: "true"}, True, True),
-        ("dev", {ENABLE: "false"}, False, False),
-        ("dev", {ENABLE: "other"}, False, False),
-        ("nolabel", {}, True, False),
-        ("nolabel", {GENERATE: "true"}, True, True),
-        ("dev", {GENERATE: "false"}, True, False),
-    ],
-)
+@rows
 def test_namespaces(namespace: str, stated: Strings, scheduled: bool, labelled: bool) -> None:
     """As `shouldProcessNamespace`, `shouldLabelNamespace` and `disableYuniKorn` in
     yunikorn-k8shim's pkg/admission/admission_controller.go, except that an ignored pod keeps its

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from queuegate_server.admission.queues.checks import MAX_QUEUES, UNQUEUED
 from queuegate_server.admission.queues.walk import MAX_FOUND
 from queuegate_server.settings.admission import Mode
+from tests.support.rows import rows
 from tests.unit.admission.queues.required import (
-    BARE,
     EMPTY,
     OWNED,
     VOLCANO_JOB,
@@ -102,31 +100,7 @@ def test_finalizers_of_objects_that_are_too_complex_can_be_removed() -> None:
     assert required("Pod", owned, old, schedulers={"kueue": {}}) == EMPTY
 
 
-@pytest.mark.parametrize(
-    ("kind", "new", "old", "is_unqueued"),
-    [
-        ("Pod", BARE, None, True),
-        ("apps/Deployment", BARE, None, True),
-        ("batch.volcano.sh/Job", BARE, None, True),
-        ("kubeflow.org/PyTorchJob", BARE, None, True),
-        ("ray.io/RayCluster", BARE, None, True),
-        ("workload.codeflare.dev/AppWrapper", BARE, None, True),
-        ("sparkoperator.k8s.io/SparkConnect", BARE, None, True),
-        ("training.volcano.sh/HyperJob", BARE, None, True),
-        # Their queues come from, or go into, other objects.
-        ("flow.volcano.sh/JobFlow", BARE, None, False),
-        ("argoproj.io/WorkflowTemplate", BARE, None, False),
-        ("trainer.kubeflow.org/TrainingRuntime", BARE, None, False),
-        ("Service", BARE, None, False),
-        ("Namespace", BARE, None, False),
-        ("scheduling.volcano.sh/Queue", BARE, None, False),
-        ("Pod", BARE, BARE, False),
-        ("Pod", BARE, labels(kueue="a"), True),
-        ("Pod", labels(kueue=""), labels(kueue="a"), True),
-        ("Pod", labels(yunikorn="b"), labels(kueue="a", yunikorn="b"), False),
-        ("Service", BARE, labels(kueue="a"), False),
-    ],
-)
+@rows
 def test_objects_that_name_no_queue(kind: str, new: Any, old: Any, is_unqueued: bool) -> None:
     assert required(kind, new, old) == EMPTY
     denied = required(kind, new, old, unqueued="deny", mode="deny")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.rows import rows
 from tests.unit.admission.queues.required import (
     EMPTY,
     KUEUE,
@@ -44,91 +45,7 @@ def test_a_key_from_an_expression_is_an_obstacle_for_each_scheduler(maps: str) -
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "specification", "other", "where", "reason"),
-    [
-        (
-            "kubeflow.org/Experiment",
-            {"trialTemplate": {"configMap": {"configMapNamespace": "a", "templatePath": "x"}}},
-            {"trialTemplate": {"configMap": {"configMapNamespace": "b", "templatePath": "x"}}},
-            "spec.trialTemplate.configMap.configMapNamespace",
-            "the template is read from elsewhere",
-        ),
-        (
-            "kubeflow.org/ScheduledWorkflow",
-            {"workflow": {"spec": '{"podMetadata": {}}'}},
-            {"workflow": {"spec": "{}"}},
-            "spec.workflow.spec",
-            "the object is written as text",
-        ),
-        *(
-            (
-                f"{group}.kubevirt.io/{kind}",
-                {"patches": ['{"op": "remove", "path": "/spec/running"}', patch]},
-                {"patches": [patch.replace("queue", "other")]},
-                "spec.patches[1]",
-                "the patch may change labels or annotations",
-            )
-            for group, kind in (
-                ("clone", "VirtualMachineClone"),
-                ("snapshot", "VirtualMachineRestore"),
-            )
-            for patch in (
-                '{"op": "add", "path": "/spec/template/metadata/labels/queue", "value": "a"}',
-                '{"op": "add", "path": "/spec/template/Metadata/labels/queue", "value": "a"}',
-                '{"op": "add", "path": "/spec", "value": {"metadata": {"queue": {}}}}',
-                '{"op": "add", "path": "/spec/template/meta\\u0064ata/labels/queue", "value": 1}',
-                '{"op": "copy", "from": "/status/queue", "path": "/spec/template"}',
-            )
-        ),
-        *(
-            (
-                f"workspace.devfile.io/{kind}",
-                {"components": [{"name": "a"}, {type_of: {"inlined": "{}"}}]},
-                {"components": [{"name": "a"}, {type_of: {"inlined": "kind: Pod"}}]},
-                f"spec.components[1].{type_of}.inlined",
-                "the object is written as text",
-            )
-            for kind in ("DevWorkspaceTemplate",)
-            for type_of in ("kubernetes", "openshift")
-        ),
-        *(
-            (
-                "workspace.devfile.io/DevWorkspaceTemplate",
-                {"components": [{"plugin": {"components": [{type_of: {"inlined": "a"}}]}}]},
-                {"components": [{"plugin": {"components": [{type_of: {"inlined": "b"}}]}}]},
-                f"spec.components[0].plugin.components[0].{type_of}.inlined",
-                "the object is written as text",
-            )
-            for type_of in ("kubernetes", "openshift")
-        ),
-        *(
-            (
-                "workspace.devfile.io/DevWorkspace",
-                {name: value({"components": [{"kubernetes": {"inlined": "a"}}]})},
-                {name: value({"components": [{"kubernetes": {"inlined": "b"}}]})},
-                f"spec.{where}.components[0].kubernetes.inlined",
-                "the object is written as text",
-            )
-            for name, where, value in (
-                ("template", "template", lambda each: each),
-                ("template", "template.parent", lambda each: {"parent": each}),
-                ("contributions", "contributions[0]", lambda each: [each]),
-                # A plugin may override its components.
-                (
-                    "template",
-                    "template.components[0].plugin",
-                    lambda each: {"components": [{"plugin": each}]},
-                ),
-                (
-                    "template",
-                    "template.parent.components[0].plugin",
-                    lambda each: {"parent": {"components": [{"plugin": each}]}},
-                ),
-            )
-        ),
-    ],
-)
+@rows
 def test_a_template_that_an_operator_reads_later(
     kind: str, specification: dict[str, Any], other: dict[str, Any], where: str, reason: str
 ) -> None:

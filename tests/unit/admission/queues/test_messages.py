@@ -9,8 +9,9 @@ from queuegate.policy.decision import NO_MATCH, OUTCOMES, UNKNOWN_USER, Access, 
 from queuegate_server.admission.annotations.requests import MAX_WARNING
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.checks import UNQUEUED
-from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
+from queuegate_server.admission.queues.model import Obstacle, RequiredCheck, Usable
 from queuegate_server.settings.admission import Mode
+from tests.support.rows import rows
 
 WHERE = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
 CHECK = RequiredCheck("kueue", "a", WHERE, "root.a", Access.SUBMIT, Mode.DENY)
@@ -18,25 +19,7 @@ NAMED = f"bob may not submit to root.a (set in {WHERE}): "
 REASON = "no ACL on root.a or above lists bob or any of bob's groups"
 
 
-@pytest.mark.parametrize(
-    ("more", "usable", "parts"),
-    [
-        (0, NO_QUEUES, ""),
-        (1, NO_QUEUES, ". 1 more queue is denied"),
-        (2, NO_QUEUES, ". 2 more queues are denied"),
-        (0, Usable(["b"], is_complete=True), ". Queues you may use: b"),
-        (
-            0,
-            Usable([f"q{number}" for number in range(8)], is_complete=True),
-            ". Queues you may use: q0, q1, q2, q3, q4 (3 more)",
-        ),
-        (
-            0,
-            Usable([f"q{number}" for number in range(6)], is_complete=False),
-            ". Queues you may use: q0, q1, q2, q3, q4 (at least 1 more)",
-        ),
-    ],
-)
+@rows
 def test_a_denial(more: int, usable: Usable, parts: str) -> None:
     message = messages.denial("bob", CHECK, NO_MATCH, more=more, usable=usable)
     assert message == f"{NAMED}{REASON}{parts}. To see why: queuegate explain bob root.a"
@@ -59,17 +42,7 @@ def test_other_denials() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "field", "reader", "remedy"),
-    [
-        (
-            *("volcano", "spec.batchScheduler", "Volcano"),
-            ". If another scheduler runs the pods, set spec.batchScheduler",
-        ),
-        ("slurm-bridge", "", "slurm-bridge", ""),
-        ("places[2]", "", "admission.queues.schedulers.places[2]", ""),
-    ],
-)
+@rows
 def test_a_place_that_several_schedulers_read(
     scheduler: str, field: str, reader: str, remedy: str
 ) -> None:
@@ -86,18 +59,7 @@ def test_a_place_that_several_schedulers_read(
     assert f"(set in spec.queue): {REASON}. To" in messages.denial("bob", alone, NO_MATCH)
 
 
-@pytest.mark.parametrize(
-    ("user", "path", "access", "partition"),
-    [
-        ("bob", "root.a", Access.SUBMIT, "default"),
-        ("oidc:bob; rm -rf /", "root.a", Access.SUBMIT, "default"),
-        ("bob", "root.a#b", Access.ADMIN, "gpu pool"),
-        ("$(id)", "root.~b", Access.ADMIN, "default"),
-        ("-x", "root.a", Access.ADMIN, "gpu"),
-        ("--help", "root.a", Access.SUBMIT, "default"),
-        ("it's", "root.a", Access.SUBMIT, "default"),
-    ],
-)
+@rows
 def test_the_command_can_be_pasted_into_a_shell(
     user: str, path: str, access: Access, partition: str
 ) -> None:

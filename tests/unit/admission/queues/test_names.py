@@ -16,6 +16,7 @@ from queuegate_server.admission.queues.model import (
 )
 from queuegate_server.admission.queues.names import AmbiguousNames, InvalidQueueName, QueueNames
 from queuegate_server.settings.admission import Schedulers
+from tests.support.rows import rows
 
 ALL = Schedulers.model_validate(
     {
@@ -54,34 +55,7 @@ def path(scheduler: str, name: str, namespace: str = "ml", template: str = LOCAL
     return NAMES.path(QueueName(scheduler, name, "x", Access.SUBMIT, template), namespace)
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "name", "expected"),
-    [
-        ("yunikorn", "root.dev", "root.dev"),
-        ("yunikorn", "root.DEV", "root.dev"),
-        ("yunikorn", "dev", "root.dev"),
-        ("yunikorn", "team.etl", "root.team_dot_etl"),
-        ("yunikorn", "root", "root.root"),
-        ("kueue", "a", "root.namespaces.ml.a"),
-        ("kueue", "a.b", "root.namespaces.ml.a_dot_b"),
-        ("volcano", "training", "root.research.training"),
-        ("volcano", "a.b", "root.research.a_dot_b"),
-        ("volcano", "Training", "root.research.training"),
-        # Each scheduler has its own queues of a name, and those of its own path only.
-        ("kai", "training", "root.kai.team.training"),
-        ("kai", "team", "root.kai.team"),
-        ("koordinator", "training", "root.quotas.training"),
-        ("slurm-bridge", "training", "root.slurm.training"),
-        ("kai", "ml", "root.kai.ml"),
-        ("kai", "dev", "root.kai.dev"),
-        ("kai", "kai", "root.kai.kai"),
-        ("volcano", "research", "root.research.research"),
-        ("volcano", "root", "root.research.root"),
-        ("volcano", "missing", "root.research.missing"),
-        ("volcano", "root.kai.deep", "root.research.root_dot_kai_dot_deep"),
-        ("places[0]", "root.research.new", "root.research.new"),
-    ],
-)
+@rows
 def test_paths(scheduler: str, name: str, expected: str) -> None:
     assert path(scheduler, name) == expected
 
@@ -92,18 +66,7 @@ def test_cluster_queues_have_a_template_of_their_own() -> None:
         assert path("kueue", "gpu", namespace, COHORTS) == "root.cohorts.gpu"
 
 
-@pytest.mark.parametrize(
-    ("name", "below"),
-    [
-        ("root.kai", "root.kai"),
-        ("root.kai.training", "root.kai"),
-        ("root.KAI.x.y", "root.kai"),
-        ("kai", "root.kai"),
-        ("root.namespaces.ml.training", "root.namespaces"),
-        ("root.clusterqueues.gpu", "root.clusterqueues"),
-        ("root.cohorts.x", "root.cohorts"),
-    ],
-)
+@rows
 def test_yunikorn_has_no_queues_of_others(name: str, below: str) -> None:
     with pytest.raises(InvalidQueueName, match=f"is below {below}, where the policy has"):
         path("yunikorn", name)
@@ -121,26 +84,7 @@ def test_a_scheduler_alone_has_all_queues() -> None:
         assert alone.path(QueueName("kai", name, "x", Access.SUBMIT), "ml") == expected
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "template", "namespace", "queue", "name"),
-    [
-        ("kueue", LOCAL_QUEUES, "ml", "root.namespaces.ml.training", "training"),
-        ("kueue", LOCAL_QUEUES, "ml", "root.namespaces.web.training", None),
-        ("kueue", LOCAL_QUEUES, "ml", "root.namespaces.ml", None),
-        ("kueue", LOCAL_QUEUES, "", "root.namespaces.ml.training", None),
-        ("kueue", LOCAL_QUEUES, "a.b", "root.namespaces.a_dot_b.c_dot_d", "c.d"),
-        ("kueue", CLUSTER_QUEUES, "ml", "root.clusterqueues.gpu", "gpu"),
-        ("kueue", CLUSTER_QUEUES, "ml", "root.cohorts.gpu", None),
-        ("kueue", COHORTS, "", "root.cohorts.gpu", "gpu"),
-        ("kai", LOCAL_QUEUES, "ml", "root.kai.team.training", "training"),
-        ("kai", LOCAL_QUEUES, "ml", "root.research.training", None),
-        ("volcano", LOCAL_QUEUES, "ml", "root.research.a_dot_b", "a.b"),
-        ("yunikorn", LOCAL_QUEUES, "ml", "root.dev", "root.dev"),
-        ("yunikorn", LOCAL_QUEUES, "ml", "root.research.a_dot_b", None),
-        ("yunikorn", LOCAL_QUEUES, "ml", "root.x.a_dot_b", "root.x.a_dot_b"),
-        ("places[0]", LOCAL_QUEUES, "ml", "root.kai.team", "root.kai.team"),
-    ],
-)
+@rows
 def test_how_a_user_writes_a_name(
     scheduler: str, template: str, namespace: str, queue: str, name: str | None
 ) -> None:
@@ -150,16 +94,7 @@ def test_how_a_user_writes_a_name(
         assert queue.startswith(f"{NAMES.below(place, namespace)}.")
 
 
-@pytest.mark.parametrize(
-    ("template", "expected"),
-    [
-        ("root.namespaces.{namespace}.{queue}", "root.namespaces"),
-        ("root.{namespace}_.lq.{queue}", "root"),
-        ("root.a.ns-{namespace}.{queue}", "root.a"),
-        ("root.{queue}_.{namespace}.lq", "root"),
-        ("root.local.{queue}", "root.local.a"),
-    ],
-)
+@rows
 def test_a_local_queue_of_an_unknown_namespace(template: str, expected: str) -> None:
     """The queue above those of all namespaces decides."""
     schedulers = Schedulers.model_validate({"kueue": {"localqueues": template}})

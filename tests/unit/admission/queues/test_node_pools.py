@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-import pytest
-
 from queuegate_server.admission.queues.walk import MAX_FOUND
+from tests.support.rows import rows
 from tests.unit.admission.queues.required import (
     EMPTY,
     OTHERS,
@@ -25,19 +24,7 @@ def test_a_node_pool_that_is_added_names_a_new_queue() -> None:
 POOL = "kai.scheduler/node-pool"
 
 
-@pytest.mark.parametrize(
-    ("owners", "labels_of_pod", "is_refused"),
-    [
-        # KAI prefers the project of the owner, which is another object, to that of the pod.
-        (OWNED, {POOL: "gpu"}, True),
-        (OWNED, {POOL: "gpu", "project": "a"}, True),
-        (OWNED, {POOL: "gpu", "kai.scheduler/queue": "dev"}, False),
-        (OWNED, {"project": "a"}, False),
-        ({}, {POOL: "gpu"}, True),
-        ({}, {POOL: "gpu", "project": "a"}, False),
-        ({}, {POOL: "gpu", "kai.scheduler/queue": "dev"}, False),
-    ],
-)
+@rows
 def test_a_node_pool_whose_project_is_unknown(
     owners: dict[str, Any], labels_of_pod: dict[str, str], is_refused: bool
 ) -> None:
@@ -69,9 +56,6 @@ def test_node_pools_in_the_templates_of_an_owned_object() -> None:
         assert required(kind, {"metadata": {}, **pool}).obstacles == ()
 
 
-CONF = "spark.kubernetes.driver.label."
-
-
 QUEUE_LABEL = "kai.scheduler/queue"
 
 
@@ -81,40 +65,7 @@ ON_POD = {"metadata": {"labels": {POOL: "gpu"}}}
 QUEUED = {POOL: "gpu", QUEUE_LABEL: "dev"}
 
 
-FLINK = "kubernetes.taskmanager.labels"
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "where"),
-    [
-        # The metadata of these kinds becomes that of pods.
-        ("tekton.dev/TaskRun", ON_POD, f'metadata.labels["{POOL}"]'),
-        ("grove.io/PodClique", ON_POD, f'metadata.labels["{POOL}"]'),
-        ("apps/Deployment", ON_POD, None),
-        ("x/Y", {"spec": {"sparkConf": {CONF + POOL: "gpu"}}}, f'spec.sparkConf["{CONF}{POOL}"]'),
-        (
-            "x/Y",
-            {"spec": {"sparkConf": {CONF + POOL: "gpu", CONF + QUEUE_LABEL: "dev"}}},
-            f'spec.sparkConf["{CONF}{POOL}"]',
-        ),
-        (
-            "x/Y",
-            {"flinkConfiguration": {FLINK: f"{POOL}:gpu,{QUEUE_LABEL}:dev"}},
-            f'flinkConfiguration["{FLINK}"]',
-        ),
-        # Operators may copy only some labels, join them, or patch them.
-        (
-            "x/Y",
-            {"template": {"metadata": {"labels": QUEUED}}},
-            f'template.metadata.labels["{POOL}"]',
-        ),
-        ("tekton.dev/TaskRun", {"metadata": {"labels": QUEUED}}, f'metadata.labels["{POOL}"]'),
-        ("apps/Deployment", {"spec": {"template": {"metadata": {"labels": QUEUED}}}}, None),
-        # Metadata below selectors counts, but not the labels of other objects.
-        ("x/Y", {"podselector": ON_POD}, f'podselector.metadata.labels["{POOL}"]'),
-        ("x/Y", {"podselector": {"labels": {POOL: "gpu"}}}, None),
-    ],
-)
+@rows
 def test_node_pools_in_owned_objects(kind: str, value: dict[str, Any], where: str | None) -> None:
     owned = {**value, "metadata": {**value.get("metadata", {}), **OWNED}}
     found = required(kind, owned).obstacles
@@ -122,51 +73,7 @@ def test_node_pools_in_owned_objects(kind: str, value: dict[str, Any], where: st
     assert required(kind, value).obstacles == ()
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "where"),
-    [
-        *(
-            (
-                f"argoproj.io/{kind}",
-                {"spec": {"podMetadata": ON_POD["metadata"]}},
-                "spec.podMetadata",
-            )
-            for kind in ("WorkflowTemplate", "ClusterWorkflowTemplate")
-        ),
-        *(
-            (
-                f"trainer.kubeflow.org/{kind}",
-                template({"spec": {"replicatedJobs": [template(ON_POD)]}}),
-                "spec.template.spec.replicatedJobs[0].spec.template.metadata",
-            )
-            for kind in ("TrainingRuntime", "ClusterTrainingRuntime")
-        ),
-        ("tekton.dev/Task", ON_POD, "metadata"),
-        ("kubeflow.org/PodDefault", {"spec": ON_POD["metadata"]}, "spec"),
-        ("config.koordinator.sh/ClusterColocationProfile", {"spec": ON_POD["metadata"]}, "spec"),
-        (
-            "apps.kruise.io/WorkloadSpread",
-            {"spec": {"subsets": [{"patch": ON_POD}]}},
-            "spec.subsets[0].patch.metadata",
-        ),
-        (
-            "extensions.agents.x-k8s.io/SandboxTemplate",
-            {"spec": {"podTemplate": ON_POD}},
-            "spec.podTemplate.metadata",
-        ),
-        (
-            "extensions.agents.x-k8s.io/SandboxClaim",
-            {"spec": {"additionalPodMetadata": ON_POD["metadata"]}},
-            "spec.additionalPodMetadata",
-        ),
-        ("serving.kserve.io/ServingRuntime", {"spec": ON_POD["metadata"]}, "spec"),
-        (
-            "flow.volcano.sh/JobTemplate",
-            {"spec": {"tasks": [template(ON_POD)["spec"]]}},
-            "spec.tasks[0].template.metadata",
-        ),
-    ],
-)
+@rows
 def test_node_pools_in_templates_of_other_objects(
     kind: str, value: dict[str, Any], where: str
 ) -> None:
@@ -189,48 +96,9 @@ def test_node_pools_in_templates_of_other_objects(
 
 REF = {"name": "theirs"}
 IN_PODS = {"podMetadata": ON_POD["metadata"]}
-OVERRIDES = {"podTemplateOverrides": [ON_POD]}
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec", "is_workflow"),
-    [
-        ("argoproj.io/Workflow", {**IN_PODS, "workflowTemplateRef": REF}, True),
-        (
-            "argoproj.io/CronWorkflow",
-            {"workflowSpec": {**IN_PODS, "workflowTemplateRef": REF}},
-            True,
-        ),
-        (
-            "kubeflow.org/ScheduledWorkflow",
-            {"workflow": {"spec": {**IN_PODS, "workflowTemplateRef": REF}}},
-            True,
-        ),
-        (
-            "argoproj.io/Workflow",
-            {**IN_PODS, "templates": [{"steps": [[{"name": "a", "templateRef": REF}]]}]},
-            True,
-        ),
-        (
-            "argoproj.io/Rollout",
-            {"workloadRef": REF, "strategy": {"canary": {"canaryMetadata": ON_POD["metadata"]}}},
-            False,
-        ),
-        ("trainer.kubeflow.org/TrainJob", {"runtimeRef": REF, **OVERRIDES}, False),
-        ("trainer.kubeflow.org/TrainJob", OVERRIDES, False),
-        (
-            "trainer.kubeflow.org/OptimizationJob",
-            {"trainJobTemplate": {"spec": {"runtimeRef": REF, **OVERRIDES}}},
-            False,
-        ),
-        ("serving.kserve.io/InferenceService", {"predictor": ON_POD["metadata"]}, False),
-        (
-            "tekton.dev/PipelineRun",
-            {"pipelineRef": REF, "taskRunSpecs": [{"pipelineTaskName": "a", **ON_POD}]},
-            False,
-        ),
-    ],
-)
+@rows
 def test_node_pools_in_objects_that_refer_to_a_template(
     kind: str, spec: dict[str, Any], *, is_workflow: bool
 ) -> None:
@@ -252,27 +120,7 @@ def test_node_pools_in_objects_that_refer_to_a_template(
     assert paths(required(kind, queued)) == ["root.kai.dev"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "where"),
-    [
-        ("kubeflow.org/PodDefault", {"spec": {"labels": {"project": "a"}}}, "spec"),
-        (
-            "config.koordinator.sh/ClusterColocationProfile",
-            {"spec": {"labels": {"project": "a"}}},
-            "spec",
-        ),
-        (
-            "apps.kruise.io/WorkloadSpread",
-            {"spec": {"subsets": [{"patch": {"metadata": {"labels": {"project": "a"}}}}]}},
-            "spec.subsets[0].patch.metadata",
-        ),
-        (
-            "argoproj.io/Rollout",
-            {"metadata": {"labels": {"project": "a"}}, "spec": {"workloadRef": REF}},
-            "metadata",
-        ),
-    ],
-)
+@rows
 def test_projects_that_pods_of_others_get(kind: str, value: dict[str, Any], where: str) -> None:
     """They may have a node pool."""
     found = required(kind, value)
@@ -288,7 +136,6 @@ def test_projects_that_pods_of_others_get(kind: str, value: dict[str, Any], wher
 
 WORKFLOW = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow"}
 REFERS = {**IN_PODS, "workflowTemplateRef": REF}
-TRAIN = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": OVERRIDES}
 WRAPPER = "workload.codeflare.dev/AppWrapper"
 
 
@@ -296,47 +143,7 @@ def wrapped(*objects: dict[str, Any]) -> dict[str, Any]:
     return {"spec": {"components": [{"template": each} for each in objects]}}
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "where"),
-    [
-        (
-            "argoproj.io/Sensor",
-            {"spec": {"triggers": [{"source": {"resource": {**WORKFLOW, "spec": REFERS}}}]}},
-            "spec.triggers[0].source.resource.spec.podMetadata",
-        ),
-        (
-            "template.openshift.io/TemplateInstance",
-            {"spec": {"template": {"objects": [TRAIN]}}},
-            "spec.template.objects[0].spec.podTemplateOverrides[0].metadata",
-        ),
-        (
-            WRAPPER,
-            wrapped(TRAIN),
-            "spec.components[0].template.spec.podTemplateOverrides[0].metadata",
-        ),
-        (
-            WRAPPER,
-            wrapped({"apiVersion": "tekton.dev/v1", "kind": "Task", **ON_POD}),
-            "spec.components[0].template.metadata",
-        ),
-        (
-            "kubeflow.org/ScheduledWorkflow",
-            {"spec": {"workflow": {"spec": REFERS}}},
-            "spec.workflow.spec.podMetadata",
-        ),
-        # What claims to be an object does not hide the reference of the object around it.
-        (
-            "argoproj.io/Workflow",
-            {"spec": {**IN_PODS, "templates": [{**WORKFLOW, "steps": [[{"templateRef": REF}]]}]}},
-            "spec.podMetadata",
-        ),
-        (
-            "argoproj.io/Workflow",
-            {"spec": {"templates": [{**WORKFLOW, **ON_POD}], "workflowTemplateRef": REF}},
-            "spec.templates[0].metadata",
-        ),
-    ],
-)
+@rows
 def test_node_pools_in_objects_within_others(kind: str, value: dict[str, Any], where: str) -> None:
     found = required(kind, value)
     assert [each.where for each in found.obstacles] == [f'{where}.labels["{POOL}"]']
@@ -356,30 +163,14 @@ def test_owners_of_objects_within_others() -> None:
     assert required(WRAPPER, wrapped({**job, "metadata": OTHERS}), owned).obstacles
 
 
-@pytest.mark.parametrize(
-    "objects",
-    [
-        [{**WORKFLOW, "spec": IN_PODS}],
-        [{**WORKFLOW, "spec": IN_PODS}, {**WORKFLOW, "spec": {"workflowTemplateRef": REF}}],
-        [{**TRAIN, "metadata": {"labels": {QUEUE_LABEL: "dev"}}}],
-        [{"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": ON_POD}}],
-    ],
-)
+@rows
 def test_node_pools_in_objects_within_others_that_refer_to_none(
     objects: list[dict[str, Any]],
 ) -> None:
     assert required(WRAPPER, wrapped(*objects)).obstacles == ()
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec"),
-    [
-        ("argoproj.io/Workflow", {**IN_PODS, "templates": [{"name": "a"}]}),
-        ("argoproj.io/Workflow", {**IN_PODS, "workflowTemplateRef": None}),
-        ("tekton.dev/TaskRun", {"taskSpec": {"podTemplate": ON_POD}}),
-        ("ray.io/RayCluster", {"headGroupSpec": {"template": ON_POD}, "taskRef": REF}),
-    ],
-)
+@rows
 def test_node_pools_in_objects_that_refer_to_none(kind: str, spec: dict[str, Any]) -> None:
     assert required(kind, {"metadata": {}, "spec": spec}) == EMPTY
 

@@ -6,6 +6,7 @@ import pytest
 
 from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.checks import UNQUEUED
+from tests.support.rows import rows
 from tests.unit.admission.queues.required import (
     BARE,
     EMPTY,
@@ -149,30 +150,7 @@ def test_the_parent_in_a_quota_profile_needs_admin_access() -> None:
     ]
 
 
-DYNAMO_KAI = {"annotations": {"nvidia.com/kai-scheduler-queue": "dev"}}
-DYNAMO_VOLCANO = {"annotations": {"nvidia.com/volcano-queue": "dev"}}
-GROVE_VOLCANO = {"annotations": {"scheduling.grove.io/volcano-queue": "dev"}}
-RAY_YUNIKORN = {"labels": {"yunikorn.apache.org/queue-name": "root.dev"}}
-
-
-@pytest.mark.parametrize(
-    ("kind", "metadata", "path"),
-    [
-        *(
-            (f"nvidia.com/{kind}", metadata, path)
-            for kind in ("DynamoGraphDeployment", "DynamoComponentDeployment")
-            for metadata, path in (
-                (DYNAMO_KAI, "root.kai.dev"),
-                (DYNAMO_VOLCANO, "root.volcano.dev"),
-                (GROVE_VOLCANO, "root.volcano.dev"),
-            )
-        ),
-        ("grove.io/PodCliqueSet", GROVE_VOLCANO, "root.volcano.dev"),
-        ("grove.io/PodClique", GROVE_VOLCANO, "root.volcano.dev"),
-        *((f"ray.io/{kind}", RAY_YUNIKORN, "root.dev") for kind in ("RayCluster", "RayJob")),
-        ("ray.io/RayService", RAY_YUNIKORN, "root.dev"),
-    ],
-)
+@rows
 def test_keys_that_only_an_operator_reads(kind: str, metadata: dict[str, Any], path: str) -> None:
     """The operator writes the scheduler's own key into the pods."""
     value = {"metadata": metadata}
@@ -198,17 +176,7 @@ def test_an_operator_that_trims_names_gets_none_unseen(name: str) -> None:
     assert paths(found) == ["root.kai.dev"] if found.checks else found.obstacles
 
 
-@pytest.mark.parametrize(
-    ("where", "checked"),
-    [
-        ({"cliques": [{"labels": {"kai.scheduler/queue": "dev"}}]}, ["root.kai.dev"]),
-        ({"cliques": [{"annotations": {"kai.scheduler/queue": "dev"}}]}, ["root.kai.dev"]),
-        ({"cliques": [{"labels": {"project": "dev"}}]}, ["root.kai.dev"]),
-        ({"cliques": [GROVE_VOLCANO]}, ["root.volcano.dev"]),
-        ({"podCliqueScalingGroups": [{"annotations": {VOLCANO: "dev"}}]}, None),
-        ({"cliques": [{"name": "x"}]}, None),
-    ],
-)
+@rows
 @pytest.mark.parametrize("places", [[], [{"kind": "grove.io/PodCliqueSet", "field": "spec.queue"}]])
 def test_a_place_of_an_own_kind_hides_no_other(
     where: dict[str, Any], checked: list[str] | None, places: list[Any]

@@ -21,6 +21,7 @@ from queuegate_server.admission.queues.properties import (
     in_flink_configuration,
     in_spark_conf,
 )
+from tests.support.rows import rows
 
 QUEUE = "yunikorn.apache.org/queue"
 LABELS = "kubernetes.jobmanager.labels"
@@ -38,18 +39,7 @@ def flink(configuration: dict[str, Any]) -> list[tuple[str, str, object]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a:b", [("a", "b")]),
-        ("a:b,c:d", [("a", "b"), ("c", "d")]),
-        ("a: b , c:d", [("a", "b"), ("c", "d")]),
-        ("'a:b',c:d", [("a", "b"), ("c", "d")]),
-        ("'a:''b,c'''", [("a", "b,c")]),
-        ('"a:""b:c"""', [("a", "b:c")]),
-        ("a:", [("a", "")]),
-    ],
-)
+@rows
 def test_entries_of_flink(text: str, expected: list[tuple[str, str]]) -> None:
     assert flink_pairs(text) == expected
 
@@ -146,15 +136,7 @@ def spark(conf: dict[str, Any]) -> list[object]:
     return [each for each in in_spark_conf(conf) if each]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "spark.kubernetes.driver.podTemplateFile",
-        "spark.kubernetes.executor.podTemplateFile",
-        "spark.kubernetes.scheduler.volcano.podGroupTemplateFile",
-        " spark.kubernetes.driver.podTemplateFile",
-    ],
-)
+@rows
 def test_templates_of_spark(name: str) -> None:
     assert spark({name: "http://x"}) == [Unreadable(name, FETCHED, "http://x")]
     assert spark({f"{name}=http://x": "y"}) == [
@@ -169,18 +151,7 @@ def test_a_sign_ends_the_name_of_a_property() -> None:
     assert spark({name: 0}) == [Property(name, "annotations", QUEUE, "root.a=0")]
 
 
-@pytest.mark.parametrize(
-    ("specification", "name"),
-    [
-        ({"mainApplicationFile": "--conf", "arguments": ["a=b"]}, "mainApplicationFile"),
-        ({"arguments": ["--conf", "a=b"]}, "arguments"),
-        ({"mainApplicationFile": "", "arguments": ["-v"]}, "arguments"),
-        ({"mainApplicationFile": "local:///x.py", "arguments": ["--conf", "a=b"]}, ""),
-        ({"arguments": ["x", "--conf"]}, ""),
-        ({"arguments": "--conf"}, ""),
-        ({}, ""),
-    ],
-)
+@rows
 def test_arguments_that_are_options(specification: dict[str, Any], name: str) -> None:
     found = list(in_arguments(specification))
     assert [(each.name, each.stands_for) for each in found] == ([(name, OPTIONS)] if name else [])

@@ -7,37 +7,16 @@ import pytest
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.walk import MAX_DEPTH
 from queuegate_server.settings.admission import Mode
+from tests.support.rows import rows
 from tests.unit.admission.queues.required import (
-    ANNOTATED,
-    BARE,
     YUNIKORN,
     embedded,
-    labels,
     paths,
     required,
-    template,
 )
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "checked", "is_unqueued"),
-    [
-        (labels(volcano="dev"), None, [], True),
-        (labels(volcano="dev", kueue="a"), None, ["root.namespaces.ml.a"], False),
-        (ANNOTATED, None, ["root.namespaces.ml.a"], True),
-        (
-            {"metadata": {**ANNOTATED["metadata"], **labels(kueue="a")["metadata"]}},
-            None,
-            None,
-            False,
-        ),
-        (ANNOTATED, labels(kueue="b"), ["root.namespaces.ml.a"], True),
-        (ANNOTATED, ANNOTATED, [], False),
-        (BARE, ANNOTATED, [], False),
-        (labels(volcano="dev"), labels(kueue="a"), [], True),
-        (BARE, labels(volcano="dev"), [], False),
-    ],
-)
+@rows
 def test_names_that_no_checked_scheduler_reads_are_no_queues(
     new: Any, old: Any, checked: list[str] | None, is_unqueued: bool
 ) -> None:
@@ -52,24 +31,7 @@ def test_names_that_no_checked_scheduler_reads_are_no_queues(
     assert paths(default) == checked + ["root.default"] * is_unqueued
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "is_unqueued"),
-    [
-        # YuniKorn reads only pods.
-        ("apps/Deployment", labels(yunikorn="a"), True),
-        ("apps/Deployment", template(labels(yunikorn="a")), False),
-        ("ray.io/RayCluster", labels(yunikorn="a"), False),
-        ("apps/StatefulSet", {"spec": {"volumeClaimTemplates": [labels(yunikorn="a")]}}, True),
-        # Kueue passes over the pods of the objects that it queues.
-        ("batch/Job", labels(kueue="a"), False),
-        ("batch/Job", template(labels(kueue="a")), True),
-        (
-            "batch/CronJob",
-            {"spec": {"jobTemplate": {**labels(kueue="a"), **template(BARE)}}},
-            False,
-        ),
-    ],
-)
+@rows
 def test_keys_that_no_scheduler_reads_are_no_queues(
     kind: str, value: dict[str, Any], is_unqueued: bool
 ) -> None:
@@ -78,21 +40,7 @@ def test_keys_that_no_scheduler_reads_are_no_queues(
     assert [each.scheduler for each in found.obstacles] == [UNQUEUED] * is_unqueued
 
 
-@pytest.mark.parametrize(
-    ("queue", "chosen", "expected"),
-    [
-        (
-            "root.a",
-            {},
-            [
-                ("root.a", "spec.batchScheduler"),
-                ("root.volcano.root_dot_a", "spec.batchScheduler"),
-            ],
-        ),
-        ("a", {}, [("root.a", "spec.batchScheduler"), ("root.volcano.a", "spec.batchScheduler")]),
-        ("root.a", {"batchScheduler": "volcano"}, []),
-    ],
-)
+@rows
 def test_a_place_that_names_another_queue_for_each_scheduler(
     queue: str, chosen: dict[str, str], expected: list[tuple[str, str]]
 ) -> None:
@@ -131,15 +79,7 @@ def test_the_label_project_is_checked_unless_it_is_switched_off(is_checked: bool
     assert paths(found) == ["root.kai.dev"] * is_checked
 
 
-@pytest.mark.parametrize(
-    ("modes", "expected"),
-    [
-        (("warn", "deny"), [("places[0]", Mode.DENY)]),
-        (("deny", "warn"), [("yunikorn", Mode.DENY)]),
-        (("off", "warn"), [("places[0]", Mode.WARN)]),
-        (("off", "off"), []),
-    ],
-)
+@rows
 def test_schedulers_have_modes_of_their_own(
     modes: tuple[str, str], expected: list[tuple[str, Mode]]
 ) -> None:
@@ -151,15 +91,7 @@ def test_schedulers_have_modes_of_their_own(
     assert [(check.scheduler, check.mode) for check in found.checks] == expected
 
 
-@pytest.mark.parametrize(
-    ("mode", "other", "unqueued", "expected"),
-    [
-        ("warn", "deny", "allow", [Mode.DENY]),
-        ("deny", "warn", "allow", [Mode.WARN]),
-        ("deny", "off", "allow", []),
-        ("deny", "off", "deny", [Mode.DENY]),
-    ],
-)
+@rows
 def test_an_object_that_is_too_complex_has_the_strictest_mode(
     mode: str, other: str, unqueued: str, expected: list[Mode]
 ) -> None:

@@ -1,6 +1,5 @@
 """The names of queues in objects, and where they stand."""
 
-import json
 import tracemalloc
 from collections.abc import Mapping
 from typing import Any
@@ -17,10 +16,10 @@ from queuegate_server.admission.queues.walk import (
     find_names,
 )
 from queuegate_server.settings.admission import FLAT, QueueChecks
+from tests.support.rows import rows
 
 YUNIKORN = "yunikorn.apache.org/queue"
 KUEUE = "kueue.x-k8s.io/queue-name"
-VOLCANO = "scheduling.volcano.sh/queue-name"
 RUN: Kind = ("batch.example.com", "TrainingRun")
 SETTINGS = QueueChecks.model_validate(
     {
@@ -50,115 +49,19 @@ def labelled(key: str, value: object = "dev") -> dict[str, Any]:
     return {"metadata": {"labels": {key: value}}}
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "where"),
-    [
-        (("", "Pod"), labelled(KUEUE), f'metadata.labels["{KUEUE}"]'),
-        (("", "Binding"), {"metadata": {"annotations": {YUNIKORN: "a"}}}, ""),
-        (("", "Namespace"), {"metadata": {"annotations": {VOLCANO: "a"}}}, ""),
-        (
-            ("batch", "CronJob"),
-            {"spec": {"jobTemplate": labelled(KUEUE)}},
-            f'spec.jobTemplate.metadata.labels["{KUEUE}"]',
-        ),
-        (
-            ("batch", "CronJob"),
-            {"spec": {"jobTemplate": {"spec": {"template": labelled(YUNIKORN)}}}},
-            f'spec.jobTemplate.spec.template.metadata.labels["{YUNIKORN}"]',
-        ),
-        (
-            ("jobset.x-k8s.io", "JobSet"),
-            {"spec": {"replicatedJobs": [{}, {"template": labelled(KUEUE)}]}},
-            f'spec.replicatedJobs[1].template.metadata.labels["{KUEUE}"]',
-        ),
-        (("unknown.example.com", "Thing"), {"spec": {"x": [[labelled("example.com/queue")]]}}, ""),
-        (("sparkoperator.k8s.io", "SparkApplication"), {"spec": {"driver": labelled(KUEUE)}}, ""),
-        (
-            ("sparkoperator.k8s.io", "SparkApplication"),
-            {"spec": {"executor": {"annotations": {YUNIKORN: "a"}}}},
-            f'spec.executor.annotations["{YUNIKORN}"]',
-        ),
-        (
-            ("sparkoperator.k8s.io", "SparkApplication"),
-            {"spec": {"sparkConf": {f"spark.kubernetes.driver.label.{YUNIKORN}": "a"}}},
-            f'spec.sparkConf["spark.kubernetes.driver.label.{YUNIKORN}"]',
-        ),
-        (
-            ("sparkoperator.k8s.io", "SparkApplication"),
-            {"spec": {"sparkConf": {f"spark.kubernetes.executor.annotation.{VOLCANO}": "a"}}},
-            "",
-        ),
-        # Users choose the keys of this map, even these.
-        (
-            ("kubeflow.org", "PyTorchJob"),
-            {"spec": {"pytorchReplicaSpecs": {"selector": {"template": labelled(KUEUE)}}}},
-            "",
-        ),
-        (
-            ("kubeflow.org", "PyTorchJob"),
-            {"spec": {"pytorchReplicaSpecs": {"managedFields": {"template": labelled(KUEUE)}}}},
-            "",
-        ),
-    ],
-)
+@rows
 def test_a_key_is_found_at_every_depth(kind: Kind, value: dict[str, Any], where: str) -> None:
     names = found(kind, value)
     assert len(names) == 1
     assert where in {"", names[0][2]}
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"spec": {"selector": {"matchLabels": {KUEUE: "a"}}}},
-        {"spec": {"selector": {KUEUE: "a"}}},
-        {"spec": {"selector": {"labels": {KUEUE: "a"}}}},
-        {"spec": {"workloadSelector": {"labels": {KUEUE: "a"}}}},
-        {
-            "spec": {
-                "affinity": {
-                    "podAntiAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": [
-                            {"labelSelector": {"matchLabels": {YUNIKORN: "root.a"}}}
-                        ]
-                    }
-                }
-            }
-        },
-        {"metadata": {"managedFields": [{"fieldsV1": {"labels": {KUEUE: {}}}}]}},
-        {"metadata": {"labels": {KUEUE: ""}}},
-        {"metadata": {"labels": {KUEUE: None}}},
-        {"metadata": {"labels": None, "annotations": [KUEUE]}},
-        {"metadata": "text", "spec": [1, None, "text"]},
-        {"data": {"text": json.dumps(labelled(KUEUE))}},
-    ],
-)
+@rows
 def test_what_names_no_queue(value: dict[str, Any]) -> None:
     assert found(("apps", "Deployment"), value) == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [
-        (("batch.volcano.sh", "Job"), {"spec": {"queue": "a"}}, [("volcano", "a", "spec.queue")]),
-        (("batch", "Job"), {"spec": {"queue": "a"}}, []),
-        (
-            RUN,
-            {"spec": {"tasks": [{"queue": "a"}, {}, {"queue": ["b", "c"]}]}},
-            [
-                ("places[1]", "a", "spec.tasks[0].queue"),
-                ("places[1]", "b", "spec.tasks[2].queue[0]"),
-                ("places[1]", "c", "spec.tasks[2].queue[1]"),
-            ],
-        ),
-        (RUN, {"spec": {"tasks": {"queue": 5}}}, [("places[1]", "5", "spec.tasks.queue")]),
-        (RUN, {"spec": {"tasks": {"queue": True}}}, [("places[1]", "true", "spec.tasks.queue")]),
-        (RUN, {"spec": {"tasks": {"queue": {"a": 1}}}}, [("places[1]", "{…}", "spec.tasks.queue")]),
-        (RUN, {"spec": {"tasks": [[{"queue": "a"}]]}}, [("places[1]", "{…}", "spec.tasks[0]")]),
-        (RUN, {"spec": {"tasks": "text"}}, []),
-        (RUN, {"spec": None}, []),
-    ],
-)
+@rows
 def test_fields(kind: Kind, value: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
     assert found(kind, value) == expected
 
@@ -192,16 +95,7 @@ def test_expressions_in_values(text: str) -> None:
     assert found(("batch.volcano.sh", "Job"), job) == [("volcano", EXPRESSION, "spec.queue")]
 
 
-@pytest.mark.parametrize(
-    ("batch_scheduler", "expected"),
-    [
-        (None, {"yunikorn", "volcano"}),
-        ("", {"yunikorn", "volcano"}),
-        ("yunikorn", {"yunikorn"}),
-        ("volcano", {"volcano"}),
-        ("kube-scheduler", set()),
-    ],
-)
+@rows
 def test_an_object_may_say_which_scheduler_reads_its_queue(
     batch_scheduler: str | None, expected: set[str]
 ) -> None:
