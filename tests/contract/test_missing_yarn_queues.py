@@ -78,18 +78,6 @@ def test_only_the_capacity_scheduler_is_known_to_create_nothing(
     assert (NEVER if scheduler == "capacity" else UNKNOWN) in lines
 
 
-@pytest.mark.parametrize("served", ["capacity"], indirect=True)
-@pytest.mark.parametrize("queue", ["root.prod.etl", "etl", "prod.etl", "root.users.mary"])
-def test_no_note_about_a_queue_that_exists_or_will_be_created(
-    server: RunningServer, queue: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = ("--queue", queue, "--owner", "x", "--no-groups")
-    assert "does not exist" not in output(server, capsys, "app-check", "olga", "view", *asked)
-    assert "YARN does not create" not in output(
-        server, capsys, "check", "mary", queue, "--no-groups"
-    )
-
-
 def test_the_queue_of_an_application_in_every_decision(
     server: RunningServer, scheduler: str
 ) -> None:
@@ -139,38 +127,6 @@ def test_an_application_in_a_missing_queue_takes_one_call(
         assert methods == ["CheckApplicationAccess", "GetPolicy", "CheckApplicationAccess"]
 
 
-def test_a_user_whose_name_begins_like_a_path(
-    server: RunningServer, scheduler: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = ("root.svc", "view", "--queue", "root.pord", "--owner", "x", "--no-groups")
-    lines = output(server, capsys, "app-check", *asked)
-    assert lines.endswith("; decided at root; did you mean root.prod?\n")
-    assert "USER comes first" not in lines
-    for command in ("check", "explain"):
-        lines = output(server, capsys, command, "root.svc", "root.pord", "--no-groups")
-        assert "did you mean" not in lines
-        assert "; decided at root; USER comes first: root.pord root.svc\n" in lines
-
-
-def test_a_user_and_a_queue_in_the_wrong_order(
-    server: RunningServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = output(server, capsys, "check", "root.prod.reports", "john", "--no-groups")
-    assert lines.startswith("denied: ")
-    assert lines.endswith("; decided at root; USER comes first: john root.prod.reports\n")
-
-
-@pytest.mark.parametrize("served", ["capacity"], indirect=True)
-@pytest.mark.parametrize(("user", "mark"), [("mary", "submit"), ("olga", "denied")])
-def test_the_tree_marks_queues_that_yarn_will_create(
-    server: RunningServer, user: str, mark: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = output(server, capsys, "tree", "--user", user, "--no-groups")
-    assert lines.endswith(f"*  {mark}; leaf-queue-template: user mary\n")
-    without = output(server, capsys, "tree")
-    assert without.endswith("*  leaf-queue-template: user mary\n")
-
-
 @pytest.mark.parametrize("served", ["capacity"], indirect=True)
 def test_the_policy_is_printed_depth_first(
     server: RunningServer, capsys: pytest.CaptureFixture[str]
@@ -178,24 +134,3 @@ def test_the_policy_is_printed_depth_first(
     lines = output(server, capsys, "policy").splitlines()
     queues = [line.split()[0] for line in lines[lines.index("") + 1 :] if line][:5]
     assert queues == ["root", "prod", "etl", "reports", "users"]
-
-
-def test_an_option_of_another_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "ann", "root", "--policy", "x", "--daemon-user", "yarn"]) == 2
-    error = capsys.readouterr().err
-    assert "only for queuegate-server convert" in error
-    assert "--real-user" not in error
-    assert main(["check", "ann", "root", "--real-usr", "yarn"]) == 2
-    assert "--real-user" in capsys.readouterr().err
-
-
-def test_an_acl_of_an_application_that_lists_a_group_as_a_user(
-    server: RunningServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    acls = ("--view-acl", "ops", "--modify-acl", "ann ops2", "--owner", "ops")
-    asked = ("app-check", "eve", "view", "--queue", "root.prod", "--group", "ops", "--explain")
-    lines = output(server, capsys, *asked, *acls).splitlines()
-    hint = "no match (lists ops as a user: groups follow a space)"
-    assert "owner 'ops': no match" in lines
-    assert f"view 'ops': {hint}" in lines
-    assert "modify 'ann ops2': no match" in lines

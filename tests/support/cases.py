@@ -20,6 +20,8 @@ _PATTERN: Final = re.compile(r"[\w/-]*\*\.\w+")
 _ASSIGNMENT: Final = re.compile(r"[A-Z_]+=")
 _MARKED: Final = re.compile(r"$|\$ |#|[12]>|\[|-- |\\ ")
 """The beginnings of lines of standard output that would be read as something else."""
+_NOW: Final = re.compile(r"20(?:2[6-9]|[3-9]\d)-\d\d-\d\d \d\d:\d\d:\d\dZ")
+"""A time of this run; those of the fixtures are earlier."""
 _NO_NEWLINE: Final = "\\ no newline at the end"
 
 Program = Callable[[Sequence[str]], int]
@@ -167,6 +169,6 @@ def _lines(text: bytes, shown: Mapping[str, str]) -> list[str]:
     decoded = text.decode()
     for varying, name in shown.items():
         decoded = decoded.replace(varying, name)
-    decoded = decoded.replace(str(ROOT), "$ROOT")
+    decoded = _NOW.sub("$NOW", decoded.replace(str(ROOT), "$ROOT"))
     lines = decoded.split("\n")
     return lines[:-1] if not lines[-1] else [*lines, _NO_NEWLINE]
