@@ -16,7 +16,7 @@ threat of the model that is missing here.
 
 
 def load_tests() -> Mapping[str, Sequence[str]]:
-    """Return the tests of each threat, each as FILE::NAME."""
+    """Return the tests of each threat: FILE::NAME, or the file of a golden case."""
     found: Mapping[str, Sequence[str]] = tomllib.loads(TESTS.read_text(encoding="utf-8"))
     return found
 
@@ -28,12 +28,10 @@ def generate() -> str:
 
 def _sections() -> Iterator[str]:
     for threat, tests in load_tests().items():
-        links = (
-            f"- [`{Path(file).name}::{name}`](../../{file})" for file, name in map(_split, tests)
-        )
+        links = map(_link, tests)
         yield "\n".join([f"## {threat}", "", *links])
 
 
-def _split(test: str) -> tuple[str, str]:
-    file, _, name = test.partition("::")
-    return file, name
+def _link(test: str) -> str:
+    file = test.partition("::")[0]
+    return f"- [`{test.removeprefix(f'{Path(file).parent}/')}`](../../{file})"

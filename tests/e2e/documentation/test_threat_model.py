@@ -65,7 +65,8 @@ def test_named_tests_exist() -> None:
     missing = []
     for test in {test for tests in load_tests().values() for test in tests}:
         file, _, name = test.partition("::")
-        if not Path(file).is_file() or name not in functions_of(Path(file)):
+        is_case = file.startswith("tests/cases/")
+        if not Path(file).is_file() or not (is_case or name in functions_of(Path(file))):
             missing.append(test)
     assert missing == []
     assert set(load_tests()) <= {threat.title for threat in THREATS}
