@@ -1,6 +1,7 @@
 """Runs the golden cases in this folder and below it; README.md describes their form."""
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,7 @@ PROGRAMS: Final = {"queuegate": main, "queuegate-server": server_command}
 def test_case(
     case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    shown: dict[str, str] = {}
+    shown = {f'"version": "{version("queuegate")}"': '"version": "$VERSION"'}
     for line in read_case(FOLDER / case).steps[0].lead:
         if line.startswith("with "):
             more: Mapping[str, str] = request.getfixturevalue(line.removeprefix("with "))

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import io
+import itertools
 import os
 import re
 import shlex
@@ -22,6 +23,7 @@ _MARKED: Final = re.compile(r"$|\$ |#|[12]>|\[|-- |\\ ")
 """The beginnings of lines of standard output that would be read as something else."""
 _NOW: Final = re.compile(r"20(?:2[6-9]|[3-9]\d)-\d\d-\d\d \d\d:\d\d:\d\dZ")
 """A time of this run; those of the fixtures are earlier."""
+_END: Final = "END"
 _NO_NEWLINE: Final = "\\ no newline at the end"
 
 Program = Callable[[Sequence[str]], int]
@@ -35,11 +37,14 @@ class Step:
     lead: list[str]
     """The blank lines and comments before the command."""
     command: str = ""
+    source: str = ""
+    """What the command reads from its standard input, if it ends with `<<END`."""
     output: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         """Return the lines of the step in its file."""
-        return [*self.lead, *([f"$ {self.command}"] if self.command else []), *self.output]
+        source = [*self.source.removesuffix("\n").split("\n"), _END] if self.source else []
+        return [*self.lead, *([f"$ {self.command}"] if self.command else []), *source, *self.output]
 
 
 @dataclass
@@ -63,7 +68,8 @@ def read_case(path: Path) -> Case:
     """Read a case from its file."""
     transcript, *rest = _FILE.split(path.read_bytes().decode())
     steps = [Step([])]
-    for line in transcript.removesuffix("\n").split("\n"):
+    lines = iter(transcript.removesuffix("\n").split("\n"))
+    for line in lines:
         last = steps[-1]
         if line.startswith("$ ") and last.command:
             steps.append(Step([], line[2:]))
@@ -75,6 +81,9 @@ def read_case(path: Path) -> Case:
             steps.append(Step([line]))
         else:
             last.output.append(line)
+        if line.startswith("$ ") and line.endswith(f"<<{_END}"):
+            source = itertools.takewhile(lambda each: each != _END, lines)
+            steps[-1].source = "".join(f"{each}\n" for each in source)
     files = {
         name: text.removeprefix("\n") for name, text in zip(rest[::2], rest[1::2], strict=True)
     }
@@ -102,7 +111,7 @@ def check_case(
     before = case.transcript
     for step in case.steps:
         if step.command:
-            step.output = _run(step.command, programs, {**(shown or {}), str(folder): "$PWD"})
+            step.output = _run(step, programs, {**(shown or {}), str(folder): "$PWD"})
     after = case.transcript
     if os.environ.get("UPDATE"):
         path.write_bytes(str(case).encode())
@@ -111,14 +120,17 @@ def check_case(
         raise AssertionError("\n".join(["UPDATE=1 rewrites what is expected:", *difference]))
 
 
-def _run(command: str, programs: Mapping[str, Program], shown: Mapping[str, str]) -> list[str]:
+def _run(step: Step, programs: Mapping[str, Program], shown: Mapping[str, str]) -> list[str]:
     """Return the lines that a case shows for the outcome of a command."""
-    words = shlex.split(command.replace("$ROOT", str(ROOT)).replace("$PWD", str(Path.cwd())))
+    command = step.command.removesuffix(f"<<{_END}").replace("$ROOT", str(ROOT))
+    source = step.source.encode()
+    words = shlex.split(command.replace("$PWD", str(Path.cwd())))
     variables = {}
     while words and _ASSIGNMENT.match(words[0]):
         name, _, variables[name] = words.pop(0).partition("=")
     if words and (program := programs.get(words[0])):
-        source = Path(words.pop(words.index("<") + 1)).read_bytes() if "<" in words else b""
+        if "<" in words:
+            source = Path(words.pop(words.index("<") + 1)).read_bytes()
         target = Path(words.pop(words.index(">") + 1)) if ">" in words else None
         arguments = [each for word in words[1:] if word not in {"<", ">"} for each in _files(word)]
         with mock.patch.dict(os.environ, variables):
@@ -128,7 +140,7 @@ def _run(command: str, programs: Mapping[str, Program], shown: Mapping[str, str]
             output = b""
     else:
         done = subprocess.run(
-            ["/bin/sh", "-c", command.replace("$ROOT", str(ROOT))], capture_output=True, check=False
+            ["/bin/sh", "-c", command], input=source, capture_output=True, check=False
         )
         status, output, errors = done.returncode, done.stdout, done.stderr
     lines = [
