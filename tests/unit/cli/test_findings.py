@@ -39,25 +39,6 @@ def check_sarif(text: str) -> dict[str, Any]:
     return ran
 
 
-def test_json() -> None:
-    done = run(lint, "-o", "json", "a b.yaml", "nosuch.yaml")
-    assert done.exit_code == 2
-    document = json.loads(done.stdout)
-    assert document["files"] == 2
-    assert document["errors"] + document["warnings"] == len(document["diagnostics"])
-    *_, last = document["diagnostics"]
-    errors = [each for each in document["diagnostics"] if each["severity"] == "error"]
-    assert (errors[0]["file"], errors[0]["line"]) == ("a b.yaml", 1)
-    assert (last["file"], last["line"]) == ("nosuch.yaml", 0)
-    assert last["message"] == "cannot be read: No such file or directory"
-
-
-def test_json_without_findings() -> None:
-    done = run(validate, "-o", "json", "old.yaml")
-    assert json.loads(done.stdout) == {"diagnostics": [], "files": 1, "errors": 0, "warnings": 0}
-    assert done.exit_code == 0
-
-
 @pytest.mark.parametrize("command", [validate, lint])
 def test_sarif(command: click.Command) -> None:
     done = run(command, "--output", "sarif", "a b.yaml", "/nosuch.yaml")
@@ -78,23 +59,6 @@ def test_annotations_of_a_job_are_escaped(tmp_path: Path) -> None:
     assert line.startswith(start)
 
 
-def test_a_difference() -> None:
-    done = run(diff, "-o", "json", "old.yaml", "new.yaml")
-    assert done.exit_code == 1
-    assert json.loads(done.stdout) == {
-        "old": "old.yaml",
-        "new": "new.yaml",
-        "differences": [
-            {"partition": "default", "queue": "root", "change": 'submit ACL: + user "sue"'}
-        ],
-    }
-    (result,) = check_sarif(run(diff, "-o", "sarif", "old.yaml", "new.yaml").stdout)["results"]
-    assert result["message"]["text"].endswith('submit ACL: + user "sue"')
-    done = run(diff, "-o", "github", "old.yaml", "new.yaml")
-    start = "::warning file=new.yaml,line=1,col=48,title=queuegate diff::partition "
-    assert done.stdout.startswith(start)
-
-
 def test_people_and_claims_in_sarif() -> None:
     (result,) = check_sarif(run(diff, "--people", "-o", "sarif", "old.yaml", "new.yaml").stdout)[
         "results"
@@ -103,18 +67,3 @@ def test_people_and_claims_in_sarif() -> None:
     Path("claims.yaml").write_text("claims: [nobody may submit root]")
     (result,) = check_sarif(run(prove, "-o", "sarif", "new.yaml", "claims.yaml").stdout)["results"]
     assert result["message"]["text"].endswith("queuegate check --policy new.yaml sue root)")
-
-
-def test_files_that_cannot_be_compared_for_programs() -> None:
-    done = run(diff, "-o", "json", "old.yaml", "nosuch.yaml")
-    assert done.exit_code == 2
-    document = json.loads(done.stdout)
-    assert document["error"]["message"].startswith("nosuch.yaml: cannot be read")
-    assert document["diagnostics"][0]["file"] == "nosuch.yaml"
-    done = run(diff, "-o", "github", "old.yaml", "a b.yaml")
-    assert done.exit_code == 2
-    assert done.stdout.startswith("::error file=a b.yaml,line=1,col=")
-    (first, *_) = check_sarif(run(diff, "-o", "sarif", "old.yaml", "a b.yaml").stdout)["results"]
-    assert (first["ruleId"], first["level"]) == ("diff", "error")
-    done = run(lint, "-o", "json", "--yarn-site", "nosuch.xml", "old.yaml")
-    assert json.loads(done.stdout)["diagnostics"][0]["file"] == "nosuch.xml"
