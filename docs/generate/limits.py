@@ -27,7 +27,7 @@ from queuegate_server.formats.yunikorn import placement
 from queuegate_server.identity import members
 from queuegate_server.identity.resolvers.ldap import (
     fields,
-    filters,
+    filter_syntax,
     options,
     pending,
     sync_changes,
@@ -217,7 +217,7 @@ def _files() -> list[tuple[str, str]]:
         ("Tokens in `callers.token_file`", _count(tokens.MAX_TOKENS)),
         ("Length of a token", f"at least {tokens.MIN_LENGTH} characters"),
         ("Name in `callers.certificates`", f"{callers.MAX_NAME_LENGTH} characters"),
-        ("LDAP filter", f"{_count(filters.MAX_CHARS)} characters"),
+        ("LDAP filter", f"{_count(filter_syntax.MAX_CHARS)} characters"),
         ("DN in the settings of an LDAP directory", f"{_count(fields.MAX_DN_CHARS)} characters"),
         ("Password file for an LDAP directory", f"{_count(options.MAX_PASSWORD_BYTES)} bytes"),
         (

@@ -1,6 +1,11 @@
-"""How many of our modules a single check passes through, on the default configuration."""
+"""How many of our modules a check, a lookup in a directory and a reload pass through."""
 
+import asyncio
+import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from types import FrameType
 
 import grpc.aio
@@ -8,8 +13,33 @@ import pytest
 
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.server.wiring import build_server
+from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.load import load_settings
+from queuegate_server.settings.model import Settings
+from tests.support.fakes.ldap_server import Answer, Search, fake_directory
+from tests.support.fakes.loop import wait_until
+from tests.support.module_walk import ModulesPassed
+
+Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
+QUEUES = """\
+partitions:
+  - name: default
+    queues: [{{name: root, queues: [{{name: a, submitacl: "{acl}"}}]}}]
+"""
+MOST_FOR_LOOKUP = 32
+MOST_FOR_RELOAD = 18
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[tuple[ServerParts, Call]]:
+    parts = build_server(settings, settings, "grpcio", None)
+    assert (await parts.core.reloader.reload()).succeeded
+    (address,) = parts.listeners.bind(parts.server, [one.parsed for one in settings.listen])
+    await parts.server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        yield parts, channel.unary_unary("/queuegate.v1.AccessService/CheckQueueAccess")
+    await parts.server.stop(None)
+    await parts.core.resolvers.close()
 
 
 def check(user: str) -> bytes:
@@ -20,11 +50,6 @@ def check(user: str) -> bytes:
 
 @pytest.mark.parametrize(("asked", "is_cached", "limit"), [("new", False, 20), ("asked", True, 12)])
 async def test_modules_on_the_path_of_a_check(asked: str, is_cached: bool, limit: int) -> None:
-    settings = load_settings(None, {}, ["listen=127.0.0.1:0"])
-    parts = build_server(settings, settings, "grpcio", None)
-    assert (await parts.core.reloader.reload()).succeeded
-    (address,) = parts.listeners.bind(parts.server, [one.parsed for one in settings.listen])
-    await parts.server.start()
     passed: set[str] = set()
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
@@ -32,10 +57,7 @@ async def test_modules_on_the_path_of_a_check(asked: str, is_cached: bool, limit
         if event == "call" and name.startswith("queuegate"):
             passed.add(name)
 
-    async with grpc.aio.insecure_channel(address) as channel:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
-            "/queuegate.v1.AccessService/CheckQueueAccess"
-        )
+    async with serving(load_settings(None, {}, ["listen=127.0.0.1:0"])) as (_, call):
         await call(check("asked"))
         before = sys.getprofile()
         sys.setprofile(note)
@@ -43,8 +65,61 @@ async def test_modules_on_the_path_of_a_check(asked: str, is_cached: bool, limit
             await call(check(asked))
         finally:
             sys.setprofile(before)
-    await parts.server.stop(None)
-    await parts.core.resolvers.close()
     assert ("queuegate_server.rpc.validation" in passed) is not is_cached
     assert "queuegate_server.rpc.access_service" in passed
     assert len(passed) <= limit, sorted(passed)
+
+
+def answer(search: Search) -> Answer:
+    if "(member=" in search.filter:
+        return Answer([("cn=staff,ou=groups,dc=example", {"cn": [b"staff"]})])
+    return Answer([("uid=sue,ou=people,dc=example", {"uid": [b"sue"]})])
+
+
+async def test_modules_on_the_path_of_a_lookup_in_a_directory_and_back(tmp_path: Path) -> None:
+    policy, config = tmp_path / "queues.yaml", tmp_path / "server.yaml"
+    policy.write_text(QUEUES.format(acl=" staff"))
+    with ModulesPassed() as passed:
+        async with fake_directory(answer) as directory:
+            resolver = {
+                "type": "ldap",
+                "urls": [directory.url],
+                "start_tls": False,
+                "bind": "anonymous",
+                "user_base": "ou=people,dc=example",
+                "group_base": "ou=groups,dc=example",
+                # A busy machine must not decide the outcome.
+                "connect_timeout": 30,
+                "operation_timeout": 30,
+                "lookup_timeout": 60,
+            }
+            given = {
+                "listen": "127.0.0.1:0",
+                "policy": {"path": str(policy)},
+                "resolvers": {"corp": resolver},
+                "partitions": {"default": {"resolver": "corp"}},
+            }
+            config.write_text(json.dumps(given))
+            async with serving(load_settings(config, {}, [])) as (_, call):
+                await call(check("first"))  # The connection is open from here on.
+                with passed.recording() as names:
+                    response = await call(check("sue"))
+    assert access_pb2.CheckQueueAccessResponse.FromString(response).allowed
+    assert {"rpc.access_service", "identity.resolvers.ldap.messages"} <= names
+    assert len(names) <= MOST_FOR_LOOKUP, sorted(names)
+
+
+async def test_modules_on_the_path_of_a_reload(tmp_path: Path) -> None:
+    policy = tmp_path / "queues.yaml"
+    policy.write_text(QUEUES.format(acl="sue"))
+    settings = load_settings(None, {}, ["listen=127.0.0.1:0", f"policy.path={policy}"])
+    with ModulesPassed() as passed:
+        async with serving(settings) as (parts, _):
+            watching = asyncio.create_task(parts.core.reloader.watch())
+            await asyncio.sleep(0)
+            with passed.recording() as names:
+                policy.write_text(QUEUES.format(acl="sue,bob"))
+                await wait_until(lambda: parts.core.engine.snapshot.policy.revision > 1)
+            watching.cancel()
+    assert {"files.watcher", "policystore.reloader", "rpc.response_cache"} <= names
+    assert len(names) <= MOST_FOR_RELOAD, sorted(names)

@@ -11,7 +11,7 @@ from queuegate.policy import acl
 from queuegate_server.admission.annotations import rules
 from queuegate_server.formats import yaml_nodes
 from queuegate_server.formats.yarn import schedulers
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind
+from queuegate_server.identity.resolvers.ldap.entries import GroupKind
 from queuegate_server.rpc import validation
 from tests.fuzz.run import FOUND, TARGETS
 

@@ -1,12 +1,16 @@
-"""Records our modules that a call passes through, in order."""
+"""Records our modules that work passes through: in order, or there and back in all threads."""
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 PREFIX = "queuegate_server."
+_GENERATED = "<string>"
+"""The file of functions that `dataclass` generates. Nobody has to read these."""
 
 
 class ModuleWalk:
@@ -39,3 +43,43 @@ class ModuleWalk:
             name = module.removeprefix(PREFIX)
             if self.stays[-1:] != [name]:
                 self.stays.append(name)
+
+
+class ModulesPassed:
+    """Records the modules whose functions run, in this thread and all threads that start later.
+
+    Time plays no part: a busy machine changes the order of the calls, and not where they lead.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        """The modules that ran while recording, without the package's name."""
+        self._is_recording = False
+
+    def __enter__(self) -> Self:
+        self._before = sys.getprofile(), threading.getprofile()
+        sys.setprofile(self._note)
+        threading.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        of_thread, of_threads = self._before
+        sys.setprofile(of_thread)
+        threading.setprofile(of_threads)
+
+    @contextmanager
+    def recording(self) -> Iterator[set[str]]:
+        """Record the modules that run in the block; yield the set of their names."""
+        self.names = set()
+        self._is_recording = True
+        try:
+            yield self.names
+        finally:
+            self._is_recording = False
+
+    def _note(self, frame: FrameType, event: str, _: object) -> None:
+        if not self._is_recording or event != "call":
+            return
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.startswith(PREFIX) and frame.f_code.co_filename != _GENERATED:
+            self.names.add(module.removeprefix(PREFIX))

@@ -20,7 +20,7 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatist
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 if TYPE_CHECKING:
-    from queuegate_server.identity.resolvers.ldap.directory import Examination
+    from queuegate_server.identity.resolvers.ldap.notes import Examination
 
 
 @click.command("ldap-presets")
@@ -79,9 +79,9 @@ async def _look_up(
     url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
 ) -> "Examination":
     # Imported here because it loads the LDAP driver, which `--help` does not need.
-    from queuegate_server.identity.resolvers.ldap.directory import (  # noqa: PLC0415
-        Directory,
+    from queuegate_server.identity.resolvers.ldap.notes import (  # noqa: PLC0415
         Examination,
+        examine,
     )
 
     shown_advice: set[str] = set()
@@ -92,14 +92,11 @@ async def _look_up(
         shown_advice.add(step.advice)
         show_step(step)
 
-    directory = Directory(options, statistics, show)
     try:
-        return await directory.examine(url, user)
+        return await examine(url, user, options, statistics, show)
     except LdapFault as fault:
         detail = fault.detail if fault.advice in shown_advice else fault.text
         return Examination(LookupFailure(detail))
-    finally:
-        await directory.close()
 
 
 def _notes(statistics: LdapStatistics) -> Iterator[str]:

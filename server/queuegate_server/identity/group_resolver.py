@@ -5,9 +5,8 @@ Each component calls the next one:
 GroupResolver    one per partition; uses cached and stale groups, and starts refreshes
   GroupCache       stores the lookup outcomes
   RefreshQueue     looks up cached users again, at a limited rate
+  SharedGroups   groups from other servers in the fleet
 SingleFlight     runs at most one lookup per user
-Lookup           stores a lookup's outcome
-  SharedGroups     groups from other servers in the fleet
 ResolverChain    queries several guarded resolvers, if the settings name a chain
 GuardedResolver  one per resolver, shared by partitions
   Bulkhead             bounds concurrent lookups
@@ -26,13 +25,12 @@ from typing import Final, NamedTuple
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
 from queuegate_server.identity.chain import GroupSource
-from queuegate_server.identity.lookup import Lookup
 from queuegate_server.identity.members import MemberListing, UserListing
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.refresh import RefreshQueue
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
-from queuegate_server.identity.shared import SharedGroups
-from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
+from queuegate_server.identity.shared import SharedGroups, SharedResult
+from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
 
 REFRESH_LIFE: Final = 0.5
 """A refresh uses another server's result if at least this fraction of its TTL remains."""
@@ -79,8 +77,8 @@ class GroupResolver:
         self._cache = cache
         self._lease = cache.lease
         self._clock = cache.clock
-        self._lookup = Lookup(source, cache, shared)
-        self._flights = SingleFlight(self._lookup.run, cache.clock, has_tasks=not source.is_local)
+        self._shared = shared
+        self._flights = SingleFlight(self._look_up, cache.clock, has_tasks=not source.is_local)
         self._refreshes = RefreshQueue(self._start_refresh, source.load)
         self._invalidations: set[asyncio.Task[int]] = set()
 
@@ -239,10 +237,40 @@ class GroupResolver:
     async def _query(self, user: str) -> Resolution:
         """Query the resolver even if the cache has a usable entry."""
         try:
-            entry = await self._flights.join(user, alone=partial(self._lookup.run, min_life=None))
+            entry = await self._flights.join(user, alone=partial(self._look_up, min_life=None))
         except FlightCancelled:
             entry = self._cache.uncached(user, _ABANDONED)
         return Resolution(entry, cached=False, stale=False)
+
+    async def _look_up(self, flight: Flight, min_life: float | None = 0.0) -> CacheEntry:
+        """Look up a user; return the cache entry.
+
+        Uses another server's result if its remaining TTL suffices. Otherwise, queries the resolver
+        and shares the result. A result is not cached if, since the lookup started, the user has
+        been invalidated or a newer lookup has completed.
+
+        Args:
+            flight: The lookup, with the user's name as its key.
+            min_life: The minimum remaining TTL, in seconds, for using another server's result; None
+                to always query the resolver.
+        """
+        user, cache, shared = flight.key, self._cache, self._shared
+        publish = None
+        if shared is not None:
+            result = None if min_life is None else await shared.get(user)
+            if result is not None and result.expires_at - cache.wall() >= (min_life or 0.0):
+                # Do not supersede other lookups, because their results may be newer.
+                return cache.store(flight, result.outcome, result)
+            publish = shared.begin(user)
+        outcome = await self._source.resolve(user)
+        if isinstance(outcome, LookupFailure):
+            return cache.store(flight, outcome)
+        if not flight.is_outdated:
+            flight.supersede()
+        entry = cache.store(flight, outcome)
+        if publish is not None:
+            publish(SharedResult(outcome, entry.resolved_at_wall, entry.expires_at_wall))
+        return entry
 
     def _from_cache(self, entry: CacheEntry, now: float) -> Resolution | None:
         """Return the entry as a resolution; None if the user must be looked up."""
@@ -334,4 +362,4 @@ class GroupResolver:
             return None
         self._cache.stats.refreshes += 1
         min_life = self._cache.options.positive_ttl * REFRESH_LIFE
-        return self._flights.start(user, partial(self._lookup.run, min_life=min_life))
+        return self._flights.start(user, partial(self._look_up, min_life=min_life))

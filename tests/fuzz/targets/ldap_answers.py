@@ -19,7 +19,6 @@ from pyasn1_modules import rfc2251
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.directory import Directory
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
@@ -32,6 +31,7 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatist
 from queuegate_server.identity.resolvers.ldap.messages import MessageHead, MessageReader
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import SearchResult
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from tests.fuzz.targets.event_loop import run
 from tests.support.fakes import ldap_server
 from tests.support.oracles.requests import is_control
@@ -84,7 +84,7 @@ _OPTIONS: Final = (
     _options(groups_from="member_of", primary_group="active_directory", nested="in_chain"),
     _options(groups_from="member_of", nested="walk", more_groups=[{"preset": "posix"}, {}]),
 )
-_DIRECTORIES: Final = [Directory(options, LdapStatistics()) for options in _OPTIONS]
+_LOOKUPS: Final = [UserLookup(options, LdapStatistics()) for options in _OPTIONS]
 
 
 def target(data: bytes) -> None:
@@ -192,7 +192,7 @@ def _encoded(number: int, answer: Sequence[tuple[bytes, dict[bytes, list[bytes]]
 
 async def _look_up(number: int, connection: Any) -> object:
     try:
-        return await _DIRECTORIES[number]._lookup.look_up(USER, connection)
+        return await _LOOKUPS[number].look_up(USER, connection)
     except LdapFault as fault:
         return fault
 

@@ -67,8 +67,8 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
         )
         resolver = LdapResolver(options)
         await resolver.open()
-        assert resolver.directory is not None
-        await resolver.directory.pool.connection()
+        assert resolver.pool is not None
+        await resolver.pool.connection()
         groups = GroupResolver(
             GuardedResolver("corp", resolver, options),
             GroupCache(CacheOptions(), time.monotonic, time.time, lease=session.lease),

@@ -7,7 +7,7 @@ import pytest
 import trustme
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase
+from queuegate_server.identity.resolvers.ldap.entries import SearchBase
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
 from tests.support.servers import ldap_entries as entries

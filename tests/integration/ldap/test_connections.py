@@ -36,8 +36,8 @@ async def test_row_9_restart_while_idle_is_not_noticed(
 
 async def asked(opened: LdapResolver, count: int) -> list[asyncio.Task[tuple[Outcome, float]]]:
     """Return lookups that wait for an answer of the first server, which hangs."""
-    assert opened.directory
-    connection = await opened.directory.pool.servers[0].connection()
+    assert opened.pool
+    connection = await opened.pool.servers[0].connection()
     pending = [asyncio.create_task(timed(opened)) for _ in range(count)]
     await wait_until(lambda: connection.in_flight == count)
     return pending
@@ -112,12 +112,12 @@ async def test_row_11_a_renewal_without_file_descriptors_is_tried_again(
         refused += 1
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    assert opened.directory
+    assert opened.pool
     binds = opened.statistics.steps[directory.url, "bind"]
     with monkeypatch.context() as patch:
         patch.setattr(socket, "socketpair", refuse)
         await wait_until(lambda: refused >= 2)
-        server = opened.directory.pool.servers[0]
+        server = opened.pool.servers[0]
         (await server.connection()).close("broken, too")
         failure = await lookup_failure(opened, "bob")
         assert "this machine refused a connection: Too many open files" in failure
@@ -139,8 +139,8 @@ async def test_row_11_unused_connection_to_the_second_server_is_closed(
         assert second.accepted == 1
         own_directory.start()
         await until_asked(opened, own_directory.url)
-        assert opened.directory
-        server = opened.directory.pool.servers[1]
+        assert opened.pool
+        server = opened.pool.servers[1]
         while server.is_connected:
             await asyncio.sleep(0.02)
 
@@ -178,8 +178,8 @@ async def test_row_12_connection_is_tested_after_a_suspend(
     async with proxy_to(directory.port) as proxy:
         opened = await resolver(proxy.url, **FAST)
         assert await opened.resolve("bob") == BOB
-        assert opened.directory
-        connection = await opened.directory.pool.servers[0].connection()
+        assert opened.pool
+        connection = await opened.pool.servers[0].connection()
         connection.heard_at -= 3600
         proxy.pass_bytes = 0
         lookup = asyncio.create_task(opened.resolve("bob"))

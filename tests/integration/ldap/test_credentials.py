@@ -276,6 +276,6 @@ async def test_password_appears_in_no_log_and_no_repr(
     await opened.resolve("bob")
     seen = [repr(opened._options), str(opened._options), opened._options.model_dump_json()]
     seen += [repr(opened.statistics), repr(vars(opened)), caplog.text]
-    assert opened.directory
-    seen += [repr(vars(opened.directory)), repr(vars(opened.directory.pool.connector))]
+    assert opened.pool
+    seen += [repr(vars(opened.pool)), repr(vars(opened.pool.connector))]
     assert not any(PASSWORD in text for text in seen)

@@ -63,8 +63,8 @@ async def test_cancelled_lookups_leave_nothing_behind(resolver: Build, directory
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert all(task.cancelled() for task in tasks[::2])
-    assert opened.directory
-    connection = await opened.directory.pool.servers[0].connection()
+    assert opened.pool
+    connection = await opened.pool.servers[0].connection()
     assert connection.in_flight == 0
     assert connection.quiet.is_set()
     assert await opened.resolve("bob") == BOB

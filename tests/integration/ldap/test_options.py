@@ -10,12 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.identity.resolvers.ldap.fields import is_dn
-from queuegate_server.identity.resolvers.ldap.filters import (
-    BadFilter,
-    UserFilter,
-    assertions,
-    escape,
-)
+from queuegate_server.identity.resolvers.ldap.filter_syntax import BadFilter, assertions
+from queuegate_server.identity.resolvers.ldap.filters import UserFilter, escape
 from queuegate_server.settings.load import SettingsError, load_settings
 
 

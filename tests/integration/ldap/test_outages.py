@@ -20,6 +20,7 @@ from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, parse_url
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerConnection, ServerPool
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
@@ -221,8 +222,8 @@ async def test_row_10_lookups_lost_with_one_connection_are_one_failure(
     async with proxy_to(directory.port) as proxy:
         opened = await resolver(proxy.url, retry_after=30, operation_timeout=30)
         assert await opened.resolve("bob") == BOB
-        assert opened.directory
-        connection = await opened.directory.pool.servers[0].connection()
+        assert opened.pool
+        connection = await opened.pool.servers[0].connection()
         proxy.delay = 10
         pending = [asyncio.create_task(opened.resolve("bob")) for _ in range(20)]
         while connection.in_flight < 20:
@@ -237,13 +238,13 @@ async def test_change_of_servers_by_dns_ends_no_look_up(resolver: Build, directo
     async with proxy_to(directory.port) as proxy:
         opened = await resolver(proxy.url, operation_timeout=30)
         assert await opened.resolve("bob") == BOB
-        assert opened.directory
-        connection = await opened.directory.pool.servers[0].connection()
+        assert opened.pool
+        connection = await opened.pool.servers[0].connection()
         proxy.delay = 30
         pending = asyncio.create_task(opened.resolve("bob"))
         while not connection.in_flight:
             await asyncio.sleep(0.01)
-        await opened.directory.pool.use([parse_url(directory.url)])
+        await opened.pool.use([parse_url(directory.url)])
         assert await pending == BOB
 
 
@@ -256,8 +257,8 @@ async def test_row_10_second_server_dies_under_the_only_look_up(
             proxy.url, urls=[dead, proxy.url], retry_after=60, operation_timeout=30
         )
         assert await opened.resolve("bob") == BOB
-        assert opened.directory
-        connection = await opened.directory.pool.servers[1].connection()
+        assert opened.pool
+        connection = await opened.pool.servers[1].connection()
         proxy.delay = 30
         pending = asyncio.create_task(timed(opened))
         while not connection.in_flight:
@@ -281,7 +282,7 @@ async def test_waiters_learn_that_a_server_is_left_alone(
             return await super().connect(url)
 
     hanging = HangingConnector(options(directory), AbandonableThreadPool(1, "ldap"), lambda _: None)
-    pool = ServerPool(hanging)
+    pool = ServerPool(hanging, LdapStatistics())
     server = ServerConnection(parse_url(directory.url), pool, is_preferred=True)
     server.start()
     waiting = asyncio.create_task(server.connection())
@@ -306,7 +307,9 @@ async def test_pauses_double_while_another_server_answers(
     monkeypatch.setattr(asyncio, "sleep", sleep)
     monkeypatch.setattr(random, "uniform", lambda _low, _high: 1.0)
     given = options("ldap://127.0.0.1:1", retry_after=1, fail_back_after=5)
-    servers = ServerPool(Connector(given, AbandonableThreadPool(1, "ldap"), lambda _: None))
+    servers = ServerPool(
+        Connector(given, AbandonableThreadPool(1, "ldap"), lambda _: None), LdapStatistics()
+    )
     server = ServerConnection(parse_url("ldap://127.0.0.1:1"), servers, is_preferred=True)
     another: Any = SimpleNamespace(is_connected=True)
     servers.servers = (server, another)

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
-from queuegate_server.identity.resolvers.ldap.filters import missing_attributes
+from queuegate_server.identity.resolvers.ldap.filter_syntax import missing_attributes
 from tests.integration.ldap.conftest import Build
 from tests.support.resolvers import lookup_failure
 from tests.support.servers import ldap_entries as entries

@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
-from queuegate_server.identity.lookup import Lookup
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.runtime.single_flight import Flight, SingleFlight
@@ -34,10 +33,15 @@ def build_cache(
 class Questions:
     """Lookups of one cache's users, which a test starts, answers and abandons."""
 
+    name = "test"
+    is_local = False
+    load = None
+
     def __init__(self, cache: GroupCache) -> None:
         self.cache = cache
-        self._lookup = Lookup(self, cache, None)
-        self._flights = SingleFlight(self._lookup.run, cache.clock)
+        source: Any = self
+        self._look_up = GroupResolver(source, cache)._look_up
+        self._flights = SingleFlight(self._look_up, cache.clock)
         self._outcome: Outcome = DOWN
 
     @property
@@ -56,7 +60,7 @@ class Questions:
     def answer(self, flight: Flight, outcome: Outcome) -> CacheEntry:
         """Answer a question, with nothing in between."""
         self._outcome = outcome
-        asking = self._lookup.run(flight)
+        asking = self._look_up(flight)
         try:
             asking.send(None)
         except StopIteration as done:

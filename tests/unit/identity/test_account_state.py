@@ -11,7 +11,7 @@ from queuegate_server.identity.resolvers.ldap.account_state import (
     account_attributes,
     why_refused,
 )
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import UnusableData
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 import pytest
 
 from queuegate_server.identity.resolvers.ldap import sync_changes, user_lookup
-from queuegate_server.identity.resolvers.ldap.dn import normalize, parse_dn
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import LdapEntry, normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions

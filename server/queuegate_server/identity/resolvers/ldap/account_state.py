@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Final
 
 from queuegate_server.identity.resolver import NoSuchUser
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import UnusableData
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -10,19 +10,17 @@ from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.dn import normalize, parse_dn
+from queuegate_server.identity.resolvers.ldap.entries import normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.member_lookup import rdn_filter
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
+from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED, AffectedUsers
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 _CHUNK: Final = 100
 """The number of DNs or names per search."""
-
-OnConnection = Callable[[Callable[[LdapConnection], Awaitable[list[str]]]], Awaitable[list[str]]]
-"""Calls a function with a connection for lookups; returns its result."""
 
 
 class ChangeReporter:
@@ -33,7 +31,7 @@ class ChangeReporter:
         options: LdapOptions,
         users: Users,
         sink: ChangeSink,
-        on_connection: OnConnection,
+        pool: ServerPool,
     ) -> None:
         """Create a reporter to `sink`."""
         self.reports: Final = RepeatedReports(sink, options.repeat_after)
@@ -41,7 +39,7 @@ class ChangeReporter:
         """Returns the names of a user by the normalized DN; empty if they must be searched."""
         self._options = options
         self._users = users
-        self._on_connection = on_connection
+        self._pool = pool
 
     async def report(self, affected: AffectedUsers, position: bytes) -> None:
         """Report the affected users. `position` is the newest one that is covered.
@@ -77,7 +75,7 @@ class ChangeReporter:
         found: set[str] = set()
         for start in range(0, len(filters), _CHUNK):
             text = f"(|{''.join(filters[start : start + _CHUNK])})"
-            names.update(await self._on_connection(partial(self._search, text, found)))
+            names.update(await self._pool.run(partial(self._search, text, found)))
         return frozenset(names) if unknown.keys() <= found else None
 
     async def _search(

@@ -12,42 +12,42 @@ from pathlib import Path
 from typing import Any, Final
 
 from queuegate_server.files.safe_open import read_regular
+from queuegate_server.identity.resolvers.ldap.filters import GROUP_FILTERS, USER_FILTERS
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "openldap": {
-        "user_filter": "(&(objectClass=inetOrgPerson)(uid={user}))",
+        "user_filter": USER_FILTERS["openldap"],
         "groups_from": "member_dn",
-        "group_filter": "(objectClass=groupOfNames)",
+        "group_filter": GROUP_FILTERS["openldap"],
         "member_attribute": "member",
     },
     "389ds": {
-        # 389 Directory Server's own tools create users of the class nsPerson instead of person.
-        "user_filter": "(&(|(objectClass=person)(objectClass=nsPerson))(uid={user}))",
+        "user_filter": USER_FILTERS["389ds"],
         "disabled_users": "refuse",
         "groups_from": "member_dn",
-        "group_filter": "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames))",
+        "group_filter": GROUP_FILTERS["389ds"],
         "member_attribute": ("member", "uniqueMember"),
     },
     "freeipa": {
-        "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
+        "user_filter": USER_FILTERS["freeipa"],
         "disabled_users": "refuse",
         # FreeIPA's memberOf includes nested memberships, roles and rules.
         "groups_from": "member_of",
-        "group_filter": "(objectClass=ipaUserGroup)",
+        "group_filter": GROUP_FILTERS["freeipa"],
     },
     "active_directory": {
-        "user_filter": "(&(objectCategory=person)(objectClass=user)(sAMAccountName={user}))",
+        "user_filter": USER_FILTERS["active_directory"],
         "user_match": "casefold",
         "disabled_users": "refuse",
         "groups_from": "member_of",
-        "group_filter": "(objectClass=group)",
+        "group_filter": GROUP_FILTERS["active_directory"],
         "member_attribute": "member",
         "primary_group": "active_directory",
     },
     "posix": {
-        "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
+        "user_filter": USER_FILTERS["posix"],
         "groups_from": "member_uid",
-        "group_filter": "(objectClass=posixGroup)",
+        "group_filter": GROUP_FILTERS["posix"],
         "member_attribute": "memberUid",
         "primary_group": "gid_number",
     },

@@ -23,21 +23,27 @@ from queuegate_server.identity.resolvers.ldap.ber import (
 )
 from queuegate_server.identity.resolvers.ldap.change_reporter import (
     ChangeReporter,
-    OnConnection,
     decode_position,
     encode_position,
 )
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
-from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import (
+    RANGE_OPTION,
+    GroupKind,
+    LdapEntry,
+    SearchBase,
+    decode_value,
+    normalize,
+    parse_dn,
+)
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
     ServerFault,
     SetupFault,
     UnusableData,
 )
+from queuegate_server.identity.resolvers.ldap.filters import or_deleted
 from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver, entry_allowance
@@ -74,13 +80,12 @@ class DirSyncFollower:
         pool: ServerPool,
         lookup: UserLookup,
         sink: ChangeSink,
-        on_connection: OnConnection,
     ) -> None:
         """Create a follower that reports changes to `sink`."""
         self._options = options
         self._pool = pool
         self._sink = sink
-        self._reporter = ChangeReporter(options, lookup.users, sink, on_connection)
+        self._reporter = ChangeReporter(options, lookup.users, sink, pool)
         self._parts: list[GroupChanges | UserChanges] = [
             GroupChanges(kind, lookup.users) for kind in lookup.kinds
         ]
@@ -143,7 +148,7 @@ class GroupChanges:
         options = kind.options
         self.base: Final = options.group_base or ""
         # Deleted groups have lost most attributes by which a filter could recognize them.
-        self.filter: Final = f"(|{options.group_filter}(&({_DELETED}=TRUE)(objectClass=group)))"
+        self.filter: Final = or_deleted(options.group_filter, "group")
         self._names = kind.attributes if options.group_name_from == "attribute" else ()
         members = options.member_attribute
         # Added values are in the range 1-1, removed ones in 0-0.
@@ -193,7 +198,7 @@ class UserChanges:
         self.base: Final = base
         self._users = users
         self._names = users.filter.attributes
-        self.filter: Final = f"(|{users.filter.for_anyone()}(&({_DELETED}=TRUE)(objectClass=user)))"
+        self.filter: Final = or_deleted(users.filter.for_anyone(), "user")
         self.attributes: Final = (
             *self._names,
             *(each for each in user_attributes(options) if each not in NOT_IN_ACTIVE_DIRECTORY),

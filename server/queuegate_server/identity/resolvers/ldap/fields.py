@@ -13,12 +13,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from queuegate_server.config_fields import check_file, check_not_empty, check_with, distinct
 from queuegate_server.identity.resolvers.ldap.discovery import is_domain, is_host, parse_url
-from queuegate_server.identity.resolvers.ldap.filters import (
+from queuegate_server.identity.resolvers.ldap.filter_syntax import (
     BadFilter,
-    UserFilter,
     assertions,
     parenthesize,
 )
+from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 
 MAX_DN_CHARS: Final = 4096
 _ATTRIBUTE_TYPE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)"

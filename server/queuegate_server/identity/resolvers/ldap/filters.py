@@ -1,35 +1,53 @@
-"""Parses the search filters (RFC 4515) in the settings, and inserts user names safely."""
+"""The filters that find users and groups: those of the presets, and those of lookups.
+
+`options.user_filter` and `options.group_filter` say which entries are users and groups; the presets
+set them from the tables here. Lookups combine `group_filter` with what they look for: members,
+names, or the primary group.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from queuegate_server.identity.resolvers.ldap.filter_syntax import (
+    BadFilter,
+    assertions,
+    parenthesize,
+)
+
+if TYPE_CHECKING:
+    from queuegate_server.identity.resolvers.ldap.options import GroupOptions
+
+USER_FILTERS: Final[Mapping[str, str]] = {
+    "openldap": "(&(objectClass=inetOrgPerson)(uid={user}))",
+    # 389 Directory Server's own tools create users of the class nsPerson instead of person.
+    "389ds": "(&(|(objectClass=person)(objectClass=nsPerson))(uid={user}))",
+    "freeipa": "(&(objectClass=posixAccount)(uid={user}))",
+    "active_directory": "(&(objectCategory=person)(objectClass=user)(sAMAccountName={user}))",
+    "posix": "(&(objectClass=posixAccount)(uid={user}))",
+}
+"""The filter for a user, by preset."""
+POSIX_GROUPS: Final = "(objectClass=posixGroup)"
+GROUP_FILTERS: Final[Mapping[str, str]] = {
+    "openldap": "(objectClass=groupOfNames)",
+    "389ds": "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames))",
+    "freeipa": "(objectClass=ipaUserGroup)",
+    "active_directory": "(objectClass=group)",
+    "posix": POSIX_GROUPS,
+}
+"""The filter for group entries, by preset."""
+IN_CHAIN: Final = ":1.2.840.113556.1.4.1941:"
+"""The matching rule by which Active Directory follows nested groups (MS-ADTS 3.1.1.3.4.4.3)."""
 
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
 """Matches a placeholder for the user's name: queuegate's `{user}` or YuniKorn's `%s`."""
-MAX_DEPTH: Final = 32
-MAX_CHARS: Final = 8192
-_ATTRIBUTE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)(?:;[A-Za-z0-9-]+)*"
-_ITEM: Final = re.compile(
-    rf"(?P<attribute>{_ATTRIBUTE})?(?P<rule>(?::dn)?(?::{_ATTRIBUTE})?(?=:=):)?"
-    r"(?P<operator>[~<>]?=)(?P<value>(?:[^\0()\\]|\\[0-9A-Fa-f]{2})*)"
-)
 _MAX_PARTS: Final = 100
 _MAX_PARTS_CHARS: Final = 32_768
 _ESCAPES: Final = {ord(char): f"\\{ord(char):02x}" for char in "\\*()\0"}
-
-
-class BadFilter(ValueError):
-    """The filter is invalid. The message is a predicate, such as "is too long"."""
-
-
-class Assertion(NamedTuple):
-    """A comparison in a filter."""
-
-    attribute: str
-    operator: str
-    """`=`, `~=`, `>=`, `<=`, or a matching rule ending in `:=`."""
-    value: str
-    """The value as written, including escapes and placeholders."""
+_RID_BYTES: Final = 4
+_MAX_RID: Final = 2**32
+_MAX_RID_DIGITS: Final = 10
+_MIN_SID_BYTES: Final = 12
 
 
 def escape(text: str) -> str:
@@ -56,98 +74,56 @@ def any_of(parts: Iterable[str]) -> Iterator[str]:
         yield chunk[0] if len(chunk) == 1 else f"(|{''.join(chunk)})"
 
 
-def parenthesize(text: str) -> str:
-    """Add missing outer parentheses, because directories accept filters such as `uid=%s`."""
-    text = text.strip()
-    return text if text.startswith("(") else f"({text})"
+def group_filter(options: "GroupOptions", wanted: str) -> str:
+    """Return the filter for the groups of a kind that also match `wanted`."""
+    return f"(&{options.group_filter}{wanted})"
 
 
-class _Combination(NamedTuple):
-    operator: str
-    """`&`, `|` or `!`."""
-    parts: "list[_Combination | Assertion]"
+def member_filters(options: "GroupOptions", members: Iterable[str], rule: str = "") -> list[str]:
+    """Return filters for entries that list any of the given members.
 
-
-def assertions(text: str) -> tuple[Assertion, ...]:
-    """Return the comparisons in a filter. Raises BadFilter."""
-    return tuple(_comparisons(_parse(text)))
-
-
-def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return a filter's unknown attributes if they prevent the filter from matching any entry.
-
-    `known` contains lowercase names. A comparison with an unknown attribute is undefined (RFC 4511,
-    4.5.1.7). A conjunction with such a comparison cannot be true; a disjunction can be true if
-    another operand can be true.
+    Args:
+        options: The kind of groups.
+        members: DNs, or names of users if groups list these.
+        rule: `IN_CHAIN` to find also the groups that contain the members through others.
     """
-    tree = _parse(text)
-    if _can_match(tree, known):
-        return ()
-    names = (comparison.attribute for comparison in _comparisons(tree))
-    return tuple(dict.fromkeys(name for name in names if not _is_known(name, known)))
+    return [
+        f"({attribute}{rule}={escape(member)})"
+        for member in members
+        for attribute in options.member_attribute
+    ]
 
 
-def _is_known(attribute: str, known: frozenset[str]) -> bool:
-    return not attribute or attribute.partition(";")[0].lower() in known
+def name_filter(options: "GroupOptions", name: str) -> str:
+    """Return the filter for entries that have a group's name."""
+    return f"({options.group_name_attribute}={escape(name)})"
 
 
-def _can_match(node: "_Combination | Assertion", known: frozenset[str]) -> bool:
-    if isinstance(node, Assertion):
-        return _is_known(node.attribute, known)
-    several = any if node.operator == "|" else all
-    return several(_can_match(part, known) for part in node.parts)
+def ad_primary_group_filter(numbers: list[bytes], sids: list[bytes]) -> str | None:
+    """Return the filter for the primary group of a user of Active Directory.
+
+    The user's SID and the group's SID differ only in the last number (MS-ADTS 3.1.1.1.3,
+    MS-DTYP 2.4.2).
+
+    Args:
+        numbers: The values of the user's primaryGroupID.
+        sids: The values of the user's objectSid.
+
+    Returns:
+        The filter; None if the values are not usable.
+    """
+    number = numbers[0] if len(numbers) == 1 else b""
+    sid = sids[0] if len(sids) == 1 else b""
+    is_rid = number.isdigit() and len(number) <= _MAX_RID_DIGITS and int(number) < _MAX_RID
+    if not is_rid or len(sid) < _MIN_SID_BYTES:
+        return None
+    group = sid[:-_RID_BYTES] + int(number).to_bytes(_RID_BYTES, "little")
+    return f"(objectSid={escape_bytes(group)})"
 
 
-def _comparisons(node: "_Combination | Assertion") -> Iterator[Assertion]:
-    if isinstance(node, Assertion):
-        yield node
-    else:
-        for part in node.parts:
-            yield from _comparisons(part)
-
-
-def _parse(text: str) -> "_Combination | Assertion":
-    if len(text) > MAX_CHARS:
-        raise BadFilter(f"is longer than {MAX_CHARS} characters")
-    end, node = _filter(text, 0, 0)
-    if end != len(text):
-        raise BadFilter(f"continues after its last parenthesis, at character {end + 1}")
-    return node
-
-
-def _filter(text: str, at: int, depth: int) -> "tuple[int, _Combination | Assertion]":
-    """Parse the filter at position `at`; return its end position and the parsed filter."""
-    if depth > MAX_DEPTH:
-        raise BadFilter(f"is nested deeper than {MAX_DEPTH} levels")
-    _expect(text, at, "(")
-    at += 1
-    operator = text[at : at + 1]
-    node: _Combination | Assertion
-    if operator in ("&", "|", "!"):
-        node = _Combination(operator, [])
-        at += 1
-        if operator == "!":
-            _expect(text, at, "(")
-        while text[at : at + 1] == "(" and not (operator == "!" and node.parts):
-            at, part = _filter(text, at, depth + 1)
-            node.parts.append(part)
-    else:
-        at, node = _item(text, at)
-    _expect(text, at, ")")
-    return at + 1, node
-
-
-def _item(text: str, at: int) -> tuple[int, Assertion]:
-    match = _ITEM.match(text, at)
-    if match is None or not (match["attribute"] or match["rule"]):
-        raise BadFilter(f"has no comparison such as uid={{user}} at character {at + 1}")
-    operator = f"{match['rule'] or ''}{match['operator']}"
-    return match.end(), Assertion(match["attribute"] or "", operator, match["value"])
-
-
-def _expect(text: str, at: int, char: str) -> None:
-    if text[at : at + 1] != char:
-        raise BadFilter(f"needs `{char}` at character {at + 1}")
+def or_deleted(filter_text: str, kind: str) -> str:
+    """Return a filter that also finds deleted entries of a class, in Active Directory."""
+    return f"(|{filter_text}(&(isDeleted=TRUE)(objectClass={kind})))"
 
 
 class UserFilter:

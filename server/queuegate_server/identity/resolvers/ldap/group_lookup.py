@@ -11,10 +11,21 @@ from typing import Any, Final, TypeVar
 
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.identity.resolvers.ldap.account_state import account_attributes
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import (
+    GroupDn,
+    GroupKind,
+    LdapEntry,
+    decode_value,
+)
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
-from queuegate_server.identity.resolvers.ldap.filters import any_of, escape_bytes
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupDn, GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.filters import (
+    IN_CHAIN,
+    POSIX_GROUPS,
+    ad_primary_group_filter,
+    any_of,
+    group_filter,
+    member_filters,
+)
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
@@ -28,11 +39,6 @@ _MAX_NAME_BYTES: Final = 1024
 _GID: Final = "gidNumber"
 _ONE_PRIMARY_GROUP: Final = "give this number to only one group, or narrow group_base"
 _AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
-_AD_IN_CHAIN: Final = ":1.2.840.113556.1.4.1941:"
-_RID_BYTES: Final = 4
-_MAX_RID: Final = 2**32
-_MAX_RID_DIGITS: Final = 10
-_MIN_SID_BYTES: Final = 12
 
 
 def member_of_attributes(options: LdapOptions) -> tuple[str, ...]:
@@ -140,13 +146,13 @@ class GroupLookup:
         self, kind: GroupKind, members: list[str], step: StepName
     ) -> list[str]:
         """Add the groups that list any of the given members' DNs; return the DNs of new groups."""
-        parts = kind.member_filters(members)
+        parts = member_filters(kind.options, members)
         results = await self._gather([self._search(kind, step, text) for text in any_of(parts)])
         return await self._add_entries(kind, chain.from_iterable(results))
 
     async def _add_groups_listing_name(self, kind: GroupKind) -> None:
         """Add the groups that list the user's name, and the group with the user's gidNumber."""
-        parts = kind.member_filters([self.user_name])
+        parts = member_filters(kind.options, [self.user_name])
         has_primary = self._options.primary_group == "gid_number" and kind is self.kinds[0]
         gid = _gid(self.user) if has_primary else None
         attributes = kind.attributes
@@ -165,7 +171,7 @@ class GroupLookup:
     async def _add_gid_group(self, kind: GroupKind) -> None:
         """Add the group with the user's gidNumber, or the number itself if no group has it."""
         gid = _gid(self.user)
-        text = f"(&(objectClass=posixGroup)({_GID}={gid}))"
+        text = f"(&{POSIX_GROUPS}({_GID}={gid}))"
         entries = await self._search_primary_group(kind, text)
         if entries:
             await self._add_entries(kind, entries)
@@ -174,7 +180,13 @@ class GroupLookup:
 
     async def _add_ad_primary_group(self, kind: GroupKind) -> list[str]:
         """Add the group identified by the user's primaryGroupID; return its DN."""
-        entries = await self._search_primary_group(kind, _ad_primary_group_filter(self.user))
+        filter_text = ad_primary_group_filter(*map(self.user.values, _AD_PRIMARY_GROUP))
+        if filter_text is None:
+            raise UnusableData(
+                "the user's entry has no readable primaryGroupID and objectSid",
+                "set primary_group: none",
+            )
+        entries = await self._search_primary_group(kind, filter_text)
         if not entries:
             raise UnusableData(
                 "the user's primary group is not below group_base",
@@ -189,7 +201,7 @@ class GroupLookup:
                 "the server is not Active Directory, which in-chain searches require",
                 "set nested: walk",
             )
-        parts = kind.member_filters([self.user.dn, *above], _AD_IN_CHAIN)
+        parts = member_filters(kind.options, [self.user.dn, *above], IN_CHAIN)
         for text in any_of(parts):
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
@@ -227,7 +239,7 @@ class GroupLookup:
         entries = await self.session.search(
             step,
             kind.options.group_base or "",
-            f"(&{kind.options.group_filter}{filter_text})",
+            group_filter(kind.options, filter_text),
             attributes or kind.attributes,
             limit=self._options.max_groups,
         )
@@ -292,22 +304,3 @@ def _gid(entry: LdapEntry) -> str:
     if len(values) != 1 or not (values[0].isascii() and values[0].isdecimal()):
         raise UnusableData("the user's entry has no readable gidNumber", "set primary_group: none")
     return values[0]
-
-
-def _ad_primary_group_filter(user: LdapEntry) -> str:
-    """Return the filter for the group with a user's primaryGroupID.
-
-    The user's SID and the group's SID differ only in the last number (MS-ADTS 3.1.1.1.3,
-    MS-DTYP 2.4.2).
-    """
-    numbers, sids = (user.values(name) for name in _AD_PRIMARY_GROUP)
-    number = numbers[0] if len(numbers) == 1 else b""
-    sid = sids[0] if len(sids) == 1 else b""
-    is_rid = number.isdigit() and len(number) <= _MAX_RID_DIGITS and int(number) < _MAX_RID
-    if not is_rid or len(sid) < _MIN_SID_BYTES:
-        raise UnusableData(
-            "the user's entry has no readable primaryGroupID and objectSid",
-            "set primary_group: none",
-        )
-    group = sid[:-_RID_BYTES] + int(number).to_bytes(_RID_BYTES, "little")
-    return f"(objectSid={escape_bytes(group)})"

@@ -11,19 +11,27 @@ from typing import Final, NamedTuple
 import ldap
 
 from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
-from queuegate_server.identity.resolvers.ldap.dn import (
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.entries import (
+    GroupKind,
+    LdapEntry,
     NormalizedDn,
     ParsedDn,
     SearchBase,
+    decode_value,
     normalize,
     parse_dn,
 )
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.filters import escape
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.filters import (
+    POSIX_GROUPS,
+    escape,
+    group_filter,
+    name_filter,
+)
+from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
-from queuegate_server.identity.resolvers.ldap.user_lookup import Users
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup, Users
 
 _CHUNK: Final = 100
 """The number of DNs per search."""
@@ -62,6 +70,18 @@ class _DirectMembers(NamedTuple):
     missing: str
 
 
+async def list_members(
+    listing: MemberListing, lookup: UserLookup, connection: LdapConnection
+) -> None:
+    """List the members of the pending groups over one connection.
+
+    Raises ListingLimit, and ServerFault if the server fails. The remaining groups can then be
+    listed using another server.
+    """
+    with SearchSession(connection, lambda: Allowance(listing.room, is_for_listing=True)) as session:
+        await MemberLookup(session, lookup.kinds, lookup.users, listing).run()
+
+
 @dataclass(eq=False)
 class MemberLookup:
     """Lists group members over one connection."""
@@ -82,11 +102,7 @@ class MemberLookup:
         self._depth = nested[self._options.nested]
 
     async def run(self) -> None:
-        """List the members of the pending groups. Raises ListingLimit.
-
-        Raises ServerFault if the server fails. The remaining groups can then be listed using
-        another server.
-        """
+        """List the members of the pending groups; see `list_members`."""
         for name in self.listing.pending:
             try:
                 missing = await self._list(name)
@@ -151,7 +167,7 @@ class MemberLookup:
         has_rid = self._options.primary_group == "active_directory" and kind is self.kinds[0]
         entries = await self._search(
             kind.options.group_base or "",
-            f"(&{kind.options.group_filter}{filter_text})",
+            group_filter(kind.options, filter_text),
             (*kind.attributes, _SID) if has_rid else kind.attributes,
             limit,
         )
@@ -168,10 +184,10 @@ class MemberLookup:
         unnamed: dict[NormalizedDn, str] = {}
         kind = self.kinds[0]
         is_by_name = kind.options.groups_from == "member_uid"
-        of_group = kind.options.group_filter if is_by_name else "(objectClass=posixGroup)"
+        of_group = kind.options.group_filter if is_by_name else POSIX_GROUPS
         entries = await self._search(
             kind.options.group_base or "",
-            f"(&{of_group}({kind.options.group_name_attribute}={escape(name)}))",
+            f"(&{of_group}{name_filter(kind.options, name)})",
             (*kind.attributes, _GID),
             _MAX_SAME_NAME,
         )

@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import GroupKind, LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import UnusableData
-from queuegate_server.identity.resolvers.ldap.filters import any_of, escape
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind
+from queuegate_server.identity.resolvers.ldap.filters import POSIX_GROUPS, any_of, name_filter
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
 
 _MAX_SHOWN_CHARS: Final = 200
@@ -68,7 +67,11 @@ class NameSearch:
         """
         found: dict[str, dict[str, str]] = {name: {} for name in names}
         others: dict[str, str] = {}
-        searches = [(kind, text) for kind in self.kinds for text in any_of(_filters(kind, names))]
+        searches = [
+            (kind, text)
+            for kind in self.kinds
+            for text in any_of(name_filter(kind.options, name) for name in names)
+        ]
         at_once = max(1, self.session.options.max_in_flight // 2)
         results = await gather([self._search(kind, text) for kind, text in searches], at_once)
         for (kind, _), entries in zip(searches, results, strict=True):
@@ -88,7 +91,7 @@ class NameSearch:
         by_name = kind.options.groups_from == "member_uid"
         if options.primary_group == "gid_number" and kind is self.kinds[0] and not by_name:
             # Any POSIX group may be somebody's primary group.
-            groups = f"(|{groups}(objectClass=posixGroup))"
+            groups = f"(|{groups}{POSIX_GROUPS})"
         return await self.session.search(
             "group names",
             kind.options.group_base or "",
@@ -117,7 +120,3 @@ def _missed(name: str, other: str | None) -> UnusableData:
         "let group_filter match all groups, and let the bind account search all of them by "
         "group_name_attribute, or set unique_group_names: false",
     )
-
-
-def _filters(kind: GroupKind, names: Collection[str]) -> Iterable[str]:
-    return (f"({kind.options.group_name_attribute}={escape(name)})" for name in names)

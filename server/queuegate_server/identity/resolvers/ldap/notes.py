@@ -1,28 +1,93 @@
-"""Notes for `ldap-check` on ignored memberships, unreadable attributes, domain parts and groups of
-the same name, and warnings of accounts that keep groups although they may be disabled.
+"""Looks up a user for `ldap-check`, with notes on what may be misconfigured.
+
+The notes are about ignored memberships, unreadable attributes, domain parts and groups of the same
+name; the warnings, about accounts that keep groups although they may be disabled.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.account_state import account_attributes
+from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
+from queuegate_server.identity.resolvers.ldap.entries import GroupKind, LdapEntry, decode_value
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.filters import member_filters
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
 from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, examples
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
+from queuegate_server.identity.resolvers.ldap.resolver import (
+    IMPOSSIBLE_NAME,
+    THREADS,
+    is_possible_name,
+)
 from queuegate_server.identity.resolvers.ldap.rights_notes import RightsNotes
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import NO_MATCH, UserLookup
+from queuegate_server.runtime.threads import AbandonableThreadPool
 
 _MAX_ENTRIES: Final = 100
 _MAX_DN_CHARS: Final = 200
+
+
+class Examination(NamedTuple):
+    """The outcome of a lookup, and possible misconfigurations in human-readable form."""
+
+    outcome: Outcome
+    warnings: Sequence[str] = ()
+    """Why users may have groups in error."""
+    notes: Sequence[str] = ()
+    """Everything else."""
+
+
+async def examine(
+    url: ServerUrl,
+    user: str,
+    options: LdapOptions,
+    statistics: LdapStatistics,
+    observe: StepObserver,
+) -> Examination:
+    """Look up a user on the given server through a new connection.
+
+    Args:
+        url: The server.
+        user: The user's name.
+        options: The settings.
+        statistics: Counts what is unusual about entries.
+        observe: Called with each step of connecting and of the lookup.
+
+    Raises LdapFault if a query fails or the lookup exceeds `lookup_timeout`.
+    """
+    if not is_possible_name(user):
+        return Examination(IMPOSSIBLE_NAME)
+    threads = AbandonableThreadPool(THREADS, "ldap")
+    lookup = UserLookup(options, statistics)
+    seconds = options.lookup_timeout
+    try:
+        connection = await Connector(options, threads, observe).connect(url)
+        try:
+            async with asyncio.timeout(seconds):
+                outcome = await lookup.look_up(user, connection)
+            notes = Notes(connection, lookup)
+            warnings = await notes.warnings(user, outcome)
+            return Examination(outcome, warnings, await notes.about(user, outcome))
+        finally:
+            connection.close()
+    except TimeoutError:
+        raise ServerFault(
+            f"the lookup took longer than {seconds:g} s (lookup_timeout)",
+            "find out why the directory is slow, or raise lookup_timeout; a server with these "
+            "settings would also fail",
+        ) from None
+    finally:
+        threads.close()
 
 
 @dataclass(eq=False)
@@ -116,7 +181,7 @@ class Notes:
         for kind in searched:
             by_name = kind.options.groups_from == "member_uid"
             members = [user] if by_name else [entry.dn for entry in entries]
-            parts = "".join(kind.member_filters(members))
+            parts = "".join(member_filters(kind.options, members))
             for context in filter(None, map(decode_value, contexts)):
                 groups = await self._session.search(
                     "group search",

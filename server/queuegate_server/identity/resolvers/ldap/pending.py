@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from queuegate_server.identity.resolvers.ldap.dn import MAX_DN_BYTES, long_dn
+from queuegate_server.identity.resolvers.ldap.entries import MAX_DN_BYTES, long_dn
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
     ServerFault,

@@ -5,8 +5,8 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
@@ -16,6 +16,9 @@ from queuegate_server.identity.resolvers.ldap.discovery import (
     parse_url,
 )
 from queuegate_server.identity.resolvers.ldap.errors import BadCredentials, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
@@ -30,9 +33,10 @@ _DISCOVER_EVERY_SECONDS: Final = 300.0
 class ServerPool:
     """A directory's servers, in order of preference."""
 
-    def __init__(self, connector: Connector) -> None:
+    def __init__(self, connector: Connector, statistics: LdapStatistics) -> None:
         self.options = connector.options
         self.connector = connector
+        self._statistics = statistics
         self.servers: tuple[ServerConnection, ...] = ()
         self._discovery: asyncio.Task[None] | None = None
         self._discovery_fault: LdapFault = ServerFault("DNS has not returned the servers yet")
@@ -43,6 +47,29 @@ class ServerPool:
             self._discovery = asyncio.create_task(self._discover(self.options.discover))
         else:
             await self.use([parse_url(url) for url in self.options.urls])
+
+    async def run(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
+        """Call `work` with a connection; return its result. Raises LdapFault.
+
+        If the server fails, calls it once more, preferably with a connection to another server.
+        """
+        server, connection = await self.connection()
+        try:
+            result = await work(connection)
+        except ServerFault as fault:
+            server.note_failure(connection, fault)
+            self._statistics.retried += 1
+            try:
+                server, connection = await self.connection(avoid=server)
+            except LdapFault:
+                raise fault from None
+            try:
+                result = await work(connection)
+            except ServerFault as again:
+                server.note_failure(connection, again)
+                raise
+        server.note_success()
+        return result
 
     async def connection(
         self, avoid: "ServerConnection | None" = None

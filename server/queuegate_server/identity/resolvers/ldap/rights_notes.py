@@ -11,11 +11,15 @@ from queuegate_server.identity.resolvers.ldap.account_state import (
     ACTIVE_DIRECTORY_ATTRIBUTES,
     account_attributes,
 )
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import (
+    GroupKind,
+    LdapEntry,
+    SearchBase,
+    decode_value,
+)
 from queuegate_server.identity.resolvers.ldap.errors import NoSuchEntry, UnusableData
-from queuegate_server.identity.resolvers.ldap.filters import assertions, escape
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.filter_syntax import assertions
+from queuegate_server.identity.resolvers.ldap.filters import escape, member_filters
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName
 from queuegate_server.identity.resolvers.ldap.schema import known_attributes
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession, gather
@@ -90,7 +94,7 @@ class RightsNotes:
 
     async def about_groups(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
         """Yield why a search may have missed groups that list a member, a DN or a name."""
-        lists = "".join(kind.member_filters([member]))
+        lists = "".join(member_filters(kind.options, [member]))
         matching = await self._groups(kind, f"(&{kind.options.group_filter}(|{lists}))")
         missed = (await self._groups(kind, f"(|{lists})")).keys() - matching
         if missed:
@@ -108,7 +112,7 @@ class RightsNotes:
 
     async def about_lists(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
         """Yield whether the bind account may search for members, but not read them."""
-        lists = "".join(kind.member_filters([member]))
+        lists = "".join(member_filters(kind.options, [member]))
         matching = await self._groups(kind, f"(&{kind.options.group_filter}(|{lists}))")
         if not matching:
             return
@@ -147,7 +151,7 @@ class RightsNotes:
         listed = await self._session.all_values(user, attribute)
         parsed = ((dn, kind.parse(dn)) for dn in filter(None, map(decode_value, listed)))
         groups = {dn: group.key for dn, group in parsed if group and group.is_below_base}
-        lists = "".join(kind.member_filters([user.dn]))
+        lists = "".join(member_filters(kind.options, [user.dn]))
         of_kind = await self._groups(kind, f"(&{options.group_filter}(|{lists}))")
         found = {group.key for group in map(kind.parse, of_kind) if group}
         if options.groups_from != "member_of":

@@ -11,7 +11,7 @@ from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.filters import missing_attributes
+from queuegate_server.identity.resolvers.ldap.filter_syntax import missing_attributes
 from queuegate_server.identity.resolvers.ldap.options import GroupOptions, LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import SearchSession

@@ -11,8 +11,7 @@ from ldap.controls import SimplePagedResultsControl
 
 from queuegate_server.identity.long_work import FREE_SECONDS, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase
-from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import RANGE_OPTION, LdapEntry, SearchBase
 from queuegate_server.identity.resolvers.ldap.errors import (
     NoSuchEntry,
     ServerFault,

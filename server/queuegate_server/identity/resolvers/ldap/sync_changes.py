@@ -18,10 +18,16 @@ from typing import Final, NamedTuple
 import ldap
 
 from queuegate_server.identity.resolvers.ldap.connection import Query
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import (
+    GroupKind,
+    LdapEntry,
+    SearchBase,
+    decode_value,
+    normalize,
+    parse_dn,
+)
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.filters import POSIX_GROUPS
 from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
@@ -227,7 +233,7 @@ class GroupEntries:
         self._by_key: dict[str, dict[bytes, _Group]] = {}
         filter_text = kind.options.group_filter
         if self._is_primary and not self._has_names:
-            filter_text = f"(|{filter_text}(objectClass=posixGroup))"
+            filter_text = f"(|{filter_text}{POSIX_GROUPS})"
         names = [each for each in kind.attributes if each != _NO_ATTRIBUTES]
         self._facts = (*names, _GID) if self._is_primary else tuple(names)
         attributes = (*self._facts, *kind.options.member_attribute)

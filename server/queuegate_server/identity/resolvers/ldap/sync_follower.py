@@ -19,12 +19,11 @@ from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.ldap.change_reporter import (
     ChangeReporter,
-    OnConnection,
     decode_position,
     encode_position,
 )
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import (
     AccessDenied,
     LdapFault,
@@ -83,13 +82,12 @@ class SyncFollower:
         pool: ServerPool,
         lookup: UserLookup,
         sink: ChangeSink,
-        on_connection: OnConnection,
     ) -> None:
         """Create a follower that reports changes to `sink`."""
         self._options = options
         self._pool = pool
         self._content = Content(options, lookup.users, lookup.kinds)
-        self._reporter = ChangeReporter(options, lookup.users, sink, on_connection)
+        self._reporter = ChangeReporter(options, lookup.users, sink, pool)
         self._reporter.names_at = self._content.names_at
         self._sink = sink
         self._affected = AffectedUsers()

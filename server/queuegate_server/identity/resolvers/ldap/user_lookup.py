@@ -14,11 +14,14 @@ from queuegate_server.identity.resolvers.ldap.account_state import (
     why_refused,
 )
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase
-from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.entries import (
+    GroupKind,
+    LdapEntry,
+    SearchBase,
+    decode_value,
+)
 from queuegate_server.identity.resolvers.ldap.errors import UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import (
     GroupLookup,
     member_of_attributes,
