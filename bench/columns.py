@@ -25,6 +25,7 @@ from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.load_shedding import LongCallQueue
@@ -117,7 +118,7 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
     )
     slowest = 0.0
     try:
-        state = await Reloader(settings, sources, engine, time.time).reload()
+        state = await Reloader(settings, sources, engine, time.time).reload(ReloadCause.START)
         if not state.succeeded:
             raise CannotMeasure(f"the generated policy is not served: {state.diagnostics[:3]}")
         for count, users, queues in _SHAPES:

@@ -21,6 +21,7 @@ from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.settings.model import PolicySource, Settings
 
 _GOAL: Final = 50.0
@@ -69,14 +70,14 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     late: list[float] = []
     seconds: list[float] = []
     longest: list[float] = []
-    await reloader.reload()
+    await reloader.reload(ReloadCause.START)
     ticking = asyncio.create_task(_tick(late))
     try:
         for number in range(scale.rounds):
             await asyncio.to_thread(file.write_bytes, text + f"# {number}\n".encode())
             late.clear()
             start = time.monotonic()
-            state = await reloader.reload()
+            state = await reloader.reload(ReloadCause.START)
             seconds.append(time.monotonic() - start)
             if not state.succeeded or engine.snapshot.policy.revision != number + 2:
                 raise CannotMeasure(f"the policy was not loaded again: {state.diagnostics[:3]}")

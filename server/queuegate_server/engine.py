@@ -20,6 +20,7 @@ from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.reloads import SnapshotListener
 
 E = TypeVar("E", Explanation, ApplicationDecision)
 _MAX_NAMED_PARTITIONS: Final = 10
@@ -160,7 +161,7 @@ class Engine:
         self._clock = clock
         self.latest: Snapshot | None = None
         """The served snapshot; None if there is none yet."""
-        self._on_swap: list[Callable[[Snapshot], None]] = []
+        self._listeners: dict[SnapshotListener, Callable[[Snapshot], None]] = {}
 
     @property
     def snapshot(self) -> Snapshot:
@@ -172,16 +173,21 @@ class Engine:
     def serve(self, snapshot: Snapshot) -> None:
         """Replace the snapshot, and call the `on_swap` callbacks."""
         self.latest = snapshot
-        for callback in self._on_swap:
+        for callback in self._listeners.values():
             callback(snapshot)
 
-    def on_swap(self, callback: Callable[[Snapshot], None]) -> None:
-        """Call `callback` with the current snapshot, if any, and with each later one.
+    @property
+    def listeners(self) -> Collection[SnapshotListener]:
+        """Who is told of each snapshot, in this order."""
+        return self._listeners.keys()
+
+    def on_swap(self, listener: SnapshotListener, callback: Callable[[Snapshot], None]) -> None:
+        """Call a listener's `callback` with the current snapshot, if any, and with each later one.
 
         The callback must drop everything derived from the previous snapshot to release the
-        replaced policy's memory.
+        replaced policy's memory. A listener has one callback.
         """
-        self._on_swap.append(callback)
+        self._listeners[listener] = callback
         if self.latest is not None:
             callback(self.latest)
 

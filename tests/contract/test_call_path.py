@@ -13,6 +13,7 @@ import pytest
 
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.reloads import ReloadCause, SnapshotListener
 from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.load import load_settings
 from queuegate_server.settings.model import Settings
@@ -33,7 +34,7 @@ MOST_FOR_RELOAD = 18
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[tuple[ServerParts, Call]]:
     parts = build_server(settings, settings, "grpcio", None)
-    assert (await parts.core.reloader.reload()).succeeded
+    assert (await parts.core.reloader.reload(ReloadCause.START)).succeeded
     (address,) = parts.listeners.bind(parts.server, [one.parsed for one in settings.listen])
     await parts.server.start()
     async with grpc.aio.insecure_channel(address) as channel:
@@ -121,5 +122,7 @@ async def test_modules_on_the_path_of_a_reload(tmp_path: Path) -> None:
                 policy.write_text(QUEUES.format(acl="sue,bob"))
                 await wait_until(lambda: parts.core.engine.snapshot.policy.revision > 1)
             watching.cancel()
+        told = parts.core.engine.listeners
+    assert told == set(SnapshotListener) - {SnapshotListener.WEBHOOK}
     assert {"files.watcher", "policystore.reloader", "rpc.response_cache"} <= names
     assert len(names) <= MOST_FOR_RELOAD, sorted(names)

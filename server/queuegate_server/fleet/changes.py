@@ -9,6 +9,7 @@ from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.member import FleetMember
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.sync.changes import InvalidationResult, LocalChanges, NotReached, ReloadResult
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class FleetChanges:
         states: list[ReloadState] = []
 
         async def reload() -> None:
-            states.append(await self._local.read_policy())
+            states.append(await self._local.read_policy(ReloadCause.CALL))
 
         try:
             barrier = await self._carry_out(change, reload, wait=True, seconds=RELOAD_SECONDS)

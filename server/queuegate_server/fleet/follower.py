@@ -13,6 +13,7 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.steps import Join, Loss, Receipt
 from queuegate_server.fleet.stream import Stream
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.sync.barrier import Unconfirmed
 from queuegate_server.sync.changes import LocalChanges
 from queuegate_server.sync.hub import CannotShip
@@ -126,7 +127,7 @@ class Follower:
         has_failed = False
         if event.change.is_reload:
             try:
-                has_failed = not (await self._local.read_policy()).succeeded
+                has_failed = not (await self._local.read_policy(ReloadCause.FLEET)).succeeded
             except CannotShip:  # gates have no policy now, so they send checks to the server
                 has_failed = True
         is_awaited = event.change.is_awaited
@@ -140,7 +141,7 @@ class Follower:
         """Confirm changes up to `head`, where this replica joined, once no gate is behind."""
         if must_reload:
             with contextlib.suppress(CannotShip):
-                await self._local.read_policy()
+                await self._local.read_policy(ReloadCause.FLEET)
         await self._local.gates_follow()
         if self._session.confirm_through(head):
             self._wake()

@@ -1,7 +1,7 @@
 """Loads the policies and serves them if all are valid; otherwise keeps serving the last valid
 policies.
 
-Reloads, requested by watchers, SIGHUP or ReloadPolicy calls, run one at a time. The first reload
+Reloads run one at a time; `reloads.py` lists what causes them. The first reload
 parses in this process because that is faster; all others parse in a child process with limits. If
 the child fails, the reload is retried after a delay, because no file change would trigger another
 one.
@@ -32,6 +32,7 @@ from queuegate_server.identity.manager import (
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS, run_with_pauses
 from queuegate_server.settings.model import Settings
@@ -104,6 +105,7 @@ class Reloader:
         self._retry: asyncio.TimerHandle | None = None
         self._retry_seconds = FIRST_RETRY_SECONDS
         self._is_closed = False
+        self._cause = ReloadCause.START
         self._freeing: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._served_formats: Mapping[str, str] = {}
@@ -118,21 +120,21 @@ class Reloader:
         self.past: deque[ReloadState] = deque(maxlen=MAX_PAST_RELOADS)
         """The most recent reloads, newest last, with a bounded number of diagnostics."""
 
-    async def reload(self) -> ReloadState:
+    async def reload(self, cause: ReloadCause) -> ReloadState:
         """Read the files, and serve the policies if they are valid and have changed.
 
         A call may join a queued reload but not a running one, so the files are always read after
         the call. Cancelling the call does not stop the reload. Never raises.
         """
         self._retry_seconds = FIRST_RETRY_SECONDS
-        return await asyncio.shield(self._start())
+        return await asyncio.shield(self._start(cause))
 
     async def watch(self) -> None:
         """Reload whenever a file changes, until cancelled."""
 
         async def watch_one(watcher: FileWatcher[bytes]) -> None:
             async for _ in watcher.changes():
-                await self.reload()
+                await self.reload(ReloadCause.FILES)
 
         async with asyncio.TaskGroup() as group:
             for watcher in self._loader.watchers:
@@ -145,13 +147,14 @@ class Reloader:
         for task in self._freeing:
             task.cancel()
 
-    def _start(self) -> asyncio.Task[ReloadState]:
+    def _start(self, cause: ReloadCause) -> asyncio.Task[ReloadState]:
         if self._next is None:
-            self._next = asyncio.create_task(self._reload_next())
+            self._next = asyncio.create_task(self._reload_next(cause))
         return self._next
 
-    async def _reload_next(self) -> ReloadState:
+    async def _reload_next(self, cause: ReloadCause) -> ReloadState:
         async with self._lock:
+            self._cause = cause
             self._stop_retry()
             # Keep a reference so that the task stays alive even if nobody awaits it.
             self._running, self._next = self._next, None
@@ -203,7 +206,9 @@ class Reloader:
         seconds = self._retry_seconds
         self._retry_seconds = min(2 * seconds, MAX_RETRY_SECONDS)
         if not self._is_closed:
-            self._retry = asyncio.get_running_loop().call_later(seconds, self._start)
+            self._retry = asyncio.get_running_loop().call_later(
+                seconds, self._start, ReloadCause.RETRY
+            )
             _LOG.warning(
                 "the parser failed; the reload will be retried", extra={"in_seconds": seconds}
             )
@@ -251,6 +256,7 @@ class Reloader:
                 "partitions": len(partitions),
                 "queues": sum(len(partition.queues) for partition in partitions.values()),
                 "warnings": len(parsed.diagnostics),
+                "cause": str(self._cause),
             },
         )
         for name, partition in partitions.items():
@@ -291,7 +297,7 @@ class Reloader:
         if failed:
             _LOG.error(
                 "policy is not valid; the last good one stays in use",
-                extra={"diagnostics": len(diagnostics)},
+                extra={"diagnostics": len(diagnostics), "cause": str(self._cause)},
             )
         elif not self.state.succeeded:
             _LOG.info("policy is valid again")

@@ -13,6 +13,7 @@ from queuegate.policy.reach import grant_of
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.identity.shared import CacheLease
+from queuegate_server.reloads import SnapshotListener
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import CheckSteps, decide_each, error_reasons, reasons_of
@@ -64,7 +65,7 @@ class AccessServicer(ApplicationServicer):
         super().__init__(engine, call_log, queue)
         self._freshness = freshness or Freshness()
         self._cache = ResponseCache(clock, lease=lease)
-        engine.on_swap(self._cache.reset)
+        engine.on_swap(SnapshotListener.RESPONSES, self._cache.reset)
         self._lister = UserLister(engine, clock)
 
     async def CheckQueueAccess(

@@ -23,6 +23,7 @@ from queuegate.policy.reach import EffectiveAcl, Grant, SubjectKind, effective_a
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, GroupsUnavailable, Query, Snapshot
 from queuegate_server.identity.members import MemberListing
+from queuegate_server.reloads import SnapshotListener
 from queuegate_server.rpc.batch import for_each
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.load_shedding import Slot
@@ -91,7 +92,7 @@ class UserLister:
         self._cache: TTLCache[tuple[int, str, str, Access], _Candidates] = TTLCache(
             MAX_CACHED, CACHE_SECONDS, timer=clock, getsizeof=len
         )
-        engine.on_swap(lambda _: self._cache.clear())
+        engine.on_swap(SnapshotListener.USER_LISTS, lambda _: self._cache.clear())
 
     async def page(
         self, query: UsersQuery, snapshot: Snapshot, slot: Slot

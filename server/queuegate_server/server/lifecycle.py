@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from queuegate.policy.tree import Policy
 from queuegate_server.admin.readiness import Phase, Readiness
 from queuegate_server.observe import logs
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
@@ -226,7 +227,7 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Setti
         lambda settings: parts.call_limit.reconfigure(settings.limits.max_concurrent_calls),
         lambda settings: parts.listeners.reconfigure(settings.callers),
         parts.core.resolvers.reconfigure,
-        lambda _settings: parts.core.reloader.reload(),
+        lambda _settings: parts.core.reloader.reload(ReloadCause.SETTINGS),
     )
 
 

@@ -13,6 +13,7 @@ from queuegate_server.identity import registry
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import ResolverType
 from queuegate_server.identity.resolver import Resolver
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.load_shedding import LongCallQueue
@@ -58,7 +59,7 @@ class OfflineServices:
 
     async def load(self) -> Snapshot:
         """Read the policy. Raises CannotServe."""
-        state = await self._core.reloader.reload()
+        state = await self._core.reloader.reload(ReloadCause.START)
         if not state.succeeded:
             raise CannotServe(state.diagnostics)
         return self._core.engine.snapshot

@@ -7,6 +7,7 @@ from functools import partial
 
 from queuegate_server.decisions.core import DecisionCore
 from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.sync.changes import NotReached
 
 _LOG = logging.getLogger("queuegate_server.server.startup")
@@ -27,7 +28,7 @@ async def load_first(core: DecisionCore, stop: asyncio.Event) -> bool:
     if core.sharing is not None:
         core.sharing.store.open()
     core.resolvers.follow_changes(partial(_invalidate, core))
-    loading = asyncio.create_task(core.reloader.reload())
+    loading = asyncio.create_task(core.reloader.reload(ReloadCause.START))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

@@ -43,6 +43,7 @@ from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity.resolver import Resolver
 from queuegate_server.observe import logs
 from queuegate_server.policystore.parsing import ParseJob
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import run_on
 from queuegate_server.runtime.sd_notify import Notifier
@@ -162,7 +163,7 @@ class PolicyBackend:
             lambda settings: logs.configure(settings.log.level, settings.log.format),
             self._log_warnings,
             core.resolvers.reconfigure,
-            lambda _settings: core.reloader.reload(),
+            lambda _settings: core.reloader.reload(ReloadCause.SETTINGS),
         ]
         self._config = ConfigReloader(
             settings,

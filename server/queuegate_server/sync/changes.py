@@ -11,6 +11,7 @@ from queuegate.policy.tree import Policy
 from queuegate.v1 import cursor_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.policystore.reloader import Reloader, ReloadState
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.sync.barrier import StaleGate, Unconfirmed
 from queuegate_server.sync.connected import ConnectedGate, listed
 from queuegate_server.sync.hub import SyncHub
@@ -79,7 +80,7 @@ class LocalChanges:
 
     async def reload(self, *, wait: bool) -> ReloadResult:
         """Reload the policy; see `Changes`."""
-        state = await self.read_policy()
+        state = await self.read_policy(ReloadCause.CALL)
         cursor = self._hub.cursor
         unconfirmed = await self.gates_follow() if wait else ()
         return ReloadResult(state, cursor, *unconfirmed)
@@ -104,9 +105,9 @@ class LocalChanges:
         for partition in {*self.partitions, *self._hub.shipped}:
             self._hub.invalidate(partition)
 
-    async def read_policy(self) -> ReloadState:
+    async def read_policy(self, cause: ReloadCause) -> ReloadState:
         """Reload the policy and send it to gates. Raises CannotShip."""
-        state = await self._reloader.reload()
+        state = await self._reloader.reload(cause)
         await self._hub.policy_shipped()
         return state
 

@@ -10,6 +10,7 @@ from typing import Final
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.identity.shared import CacheLease, EndlessLease
+from queuegate_server.reloads import SnapshotListener
 from queuegate_server.sync.barrier import Leases, Unconfirmed
 from queuegate_server.sync.change_log import GateLog
 from queuegate_server.sync.compiler import ship
@@ -73,7 +74,7 @@ class SyncHub:
         self._applied = asyncio.Event()
         self._lag_timer: asyncio.TimerHandle | None = None
         self._waking: asyncio.Handle | None = None
-        engine.on_swap(self._on_swap)
+        engine.on_swap(SnapshotListener.GATES, self._on_swap)
 
     @property
     def may_decide(self) -> bool:

@@ -79,6 +79,8 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
         assert resolution.entry.outcome == KnownUser(("staff",))
         assert len(set(walk.stays) - OF_REDIS) <= MOST, walk.stays
         of_identity = [name for name in walk.stays if not name.startswith("fleet.")]
+        # The flight of a lookup calls back the group resolver that started it.
+        of_identity.remove("identity.group_resolver")
         assert len(of_identity) == len(set(of_identity))
         await groups.close()
         await resolver.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 _PROGRAM = """
 import asyncio, sys
 from queuegate.policy.decision import Access
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.decisions.core import build_core
 from queuegate_server.decisions.log import NUMBERS
 from queuegate_server.engine import Query
@@ -15,7 +16,7 @@ from queuegate_server.settings.load import load_settings
 async def decide():
     settings = load_settings(None, {}, [f"policy.path={sys.argv[1]}"])
     core = build_core(settings, settings)
-    assert (await core.reloader.reload()).succeeded
+    assert (await core.reloader.reload(ReloadCause.START)).succeeded
     served = core.engine.snapshot.find("")
     for user in ("alice", "bob"):
         query = Query(user, (), served, "root.a", Access.SUBMIT)

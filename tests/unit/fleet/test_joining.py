@@ -12,6 +12,7 @@ from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.steps import Join, NewestEvents
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.sync.barrier import Unconfirmed
 from queuegate_server.sync.changes import LocalChanges
 
@@ -48,7 +49,7 @@ class Parts:
     async def invalidate_cache(self, _partition: str, _users: object) -> int:
         return 0
 
-    async def read_policy(self) -> Any:
+    async def read_policy(self, _cause: ReloadCause) -> Any:
         self.done.append("reloaded")
         return SimpleNamespace(succeeded=True)
 
@@ -118,7 +119,7 @@ class Process:
     def __init__(self) -> None:
         self.done: list[str] = []
 
-    async def reload(self) -> None:
+    async def reload(self, _cause: ReloadCause) -> None:
         self.done.append("reloaded")
 
     async def policy_shipped(self) -> None:
@@ -138,7 +139,7 @@ async def test_gates_drop_the_groups_of_partitions_that_are_about_to_go() -> Non
 
 async def test_a_policy_is_read_before_it_is_shipped() -> None:
     process = Process()
-    await LocalChanges(*[cast("Any", process)] * 3).read_policy()
+    await LocalChanges(*[cast("Any", process)] * 3).read_policy(ReloadCause.FLEET)
     assert process.done == ["reloaded", "shipped"]
 
 

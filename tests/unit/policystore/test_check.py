@@ -10,6 +10,7 @@ from queuegate_server.engine import Engine
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader, check
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.settings.model import Settings
 
 POLICY = """\
@@ -59,7 +60,7 @@ async def test_as_the_first_load(
     resolvers = ResolverManager(built, time.monotonic, time.time)
     reloader = Reloader(built, resolvers, Engine(time.monotonic), time.time)
     found = await check(built)
-    state = await reloader.reload()
+    state = await reloader.reload(ReloadCause.START)
     reloader.close()
     await resolvers.close()
     assert found == state.diagnostics

@@ -17,6 +17,7 @@ from queuegate_server.identity.resolver import Resolver
 from queuegate_server.policystore import parser_process, parsing, reloader
 from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.reloads import ReloadCause
 from queuegate_server.runtime import resources
 from queuegate_server.settings.model import Settings
 from tests.support.fakes.directory import FakeDirectory
@@ -42,7 +43,7 @@ class Loading:
     async def load(self, user: str) -> str:
         """Reload a policy that lists a user; return its diagnostics."""
         self.file.write_text(QUEUES.format(user))
-        state = await self.reloader.reload()
+        state = await self.reloader.reload(ReloadCause.START)
         return "; ".join(map(str, state.diagnostics))
 
     def _instead_of_test(self, name: str, resolver: Resolver) -> Resolver:
@@ -98,7 +99,7 @@ async def test_the_log_describes_each_yarn_cluster(
 ) -> None:
     caplog.set_level("INFO")
     loading.file.write_text("<allocations/>")
-    assert (await loading.reloader.reload()).succeeded
+    assert (await loading.reloader.reload(ReloadCause.START)).succeeded
     (line,) = [record for record in caplog.records if "YARN cluster" in record.message]
     found = {
         key: line.__dict__[key] for key in ("partition", "semantics", "acls_enabled", "admins")
@@ -157,7 +158,7 @@ async def test_errors_come_before_warnings(loading: Loading) -> None:
     )
     parent = QUEUES.format("alice") + "        queues:\n" + names.replace("      -", "          -")
     loading.file.write_text(parent + "\n          - {name: q0}\n")
-    state = await loading.reloader.reload()
+    state = await loading.reloader.reload(ReloadCause.START)
     severities = [str(each.severity) for each in state.diagnostics]
     assert severities == ["error"] + ["warning"] * 30
     assert state.diagnostics[0].line > state.diagnostics[-1].line
@@ -216,18 +217,18 @@ async def test_resolvers_of_a_policy_that_cannot_be_served_do_not_stay_open(
     """The resolver of one partition can be opened, that of another one cannot."""
     parse_in_this_process(monkeypatch)
     loading.file.write_text(policy(("default", "none")))
-    assert (await loading.reloader.reload()).succeeded
+    assert (await loading.reloader.reload(ReloadCause.START)).succeeded
     for attempt in range(50):
         loading.file.write_text(
             policy(("default", "none"), (f"new-{attempt}", "test"), ("broken", "ldap"))
         )
-        state = await loading.reloader.reload()
+        state = await loading.reloader.reload(ReloadCause.START)
         assert [each.key.name for each in state.unusable] == ["ldap"]
         assert [(each.opened, each.closed) for each in loading.opened] == [(1, 1)] * (attempt + 1)
         assert [each.name for _, each in loading.resolvers.resolvers()] == ["none"]
         assert len(loading.resolvers._groups) == 1
     loading.file.write_text(policy(("default", "test")))
-    assert (await loading.reloader.reload()).succeeded
+    assert (await loading.reloader.reload(ReloadCause.START)).succeeded
     assert (loading.opened[-1].opened, loading.opened[-1].closed) == (1, 0)
 
 
@@ -263,7 +264,7 @@ async def test_groups_of_a_replaced_resolver_are_freed_without_a_collection(
     try:
         for kind in ("test", "os", "none"):
             loading.file.write_text(policy(("default", kind)))
-            assert (await loading.reloader.reload()).succeeded
+            assert (await loading.reloader.reload(ReloadCause.START)).succeeded
             groups = loading.engine.snapshot.served["default"].groups
             await groups.resolve("root")
             groups.known("root")

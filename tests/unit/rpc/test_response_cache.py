@@ -20,6 +20,7 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
+from queuegate_server.reloads import SnapshotListener
 from queuegate_server.rpc import messages, response_cache, validation
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.call_log import CallLog
@@ -101,7 +102,7 @@ class CachedResponses(RuleBasedStateMachine):
         )
         # Generations so small that they change while it asks.
         self.cache = ResponseCache(self.clock, GENERATION)
-        self.engine.on_swap(self.cache.reset)
+        self.engine.on_swap(SnapshotListener.RESPONSES, self.cache.reset)
         self.access._cache = self.cache
         self.revision = 0
         self.serve("", "*", "bob dev")

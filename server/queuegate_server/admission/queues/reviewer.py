@@ -26,6 +26,7 @@ from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.server.strangers import StrangerLookups
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.formats.yunikorn import go_regexp
+from queuegate_server.reloads import SnapshotListener
 from queuegate_server.runtime.event_loop import run_with_pauses
 from queuegate_server.settings.admission import Mode, QueueChecks
 
@@ -56,7 +57,7 @@ class QueueReviewer:
         self._usable = UsableQueues()
         self._turn = asyncio.Lock()
         self.reconfigure(settings)
-        engine.on_swap(self._release)
+        engine.on_swap(SnapshotListener.WEBHOOK, self._release)
 
     def reconfigure(self, settings: QueueChecks) -> None:
         """Apply changed settings."""

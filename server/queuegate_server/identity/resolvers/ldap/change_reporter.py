@@ -11,6 +11,7 @@ from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.entries import normalize, parse_dn
+from queuegate_server.identity.resolvers.ldap.filters import all_of
 from queuegate_server.identity.resolvers.ldap.member_lookup import rdn_filter
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
@@ -90,7 +91,7 @@ class ChangeReporter:
             entries = await session.search_below(
                 "member search",
                 users.base,
-                f"(&{users.filter.for_anyone()}{filter_text})",
+                all_of(users.filter.for_anyone(), filter_text),
                 users.filter.attributes,
                 limit=10 * MAX_AFFECTED,
                 advice="narrow user_base or user_filter",

@@ -6,17 +6,14 @@ names, or the primary group.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.filter_syntax import (
     BadFilter,
     assertions,
     parenthesize,
 )
-
-if TYPE_CHECKING:
-    from queuegate_server.identity.resolvers.ldap.options import GroupOptions
 
 USER_FILTERS: Final[Mapping[str, str]] = {
     "openldap": "(&(objectClass=inetOrgPerson)(uid={user}))",
@@ -74,29 +71,25 @@ def any_of(parts: Iterable[str]) -> Iterator[str]:
         yield chunk[0] if len(chunk) == 1 else f"(|{''.join(chunk)})"
 
 
-def group_filter(options: "GroupOptions", wanted: str) -> str:
-    """Return the filter for the groups of a kind that also match `wanted`."""
-    return f"(&{options.group_filter}{wanted})"
+def all_of(*parts: str) -> str:
+    """Return the conjunction of filters."""
+    return f"(&{''.join(parts)})"
 
 
-def member_filters(options: "GroupOptions", members: Iterable[str], rule: str = "") -> list[str]:
-    """Return filters for entries that list any of the given members.
+def equals(attribute: str, value: str) -> str:
+    """Return the filter for entries that have a value."""
+    return f"({attribute}={escape(value)})"
+
+
+def member_filters(attributes: Iterable[str], members: Sequence[str], rule: str = "") -> list[str]:
+    """Return filters for groups that list any of the given members.
 
     Args:
-        options: The kind of groups.
+        attributes: The attributes that list members.
         members: DNs, or names of users if groups list these.
         rule: `IN_CHAIN` to find also the groups that contain the members through others.
     """
-    return [
-        f"({attribute}{rule}={escape(member)})"
-        for member in members
-        for attribute in options.member_attribute
-    ]
-
-
-def name_filter(options: "GroupOptions", name: str) -> str:
-    """Return the filter for entries that have a group's name."""
-    return f"({options.group_name_attribute}={escape(name)})"
+    return [equals(f"{attribute}{rule}", member) for member in members for attribute in attributes]
 
 
 def ad_primary_group_filter(numbers: list[bytes], sids: list[bytes]) -> str | None:

@@ -22,8 +22,9 @@ from queuegate_server.identity.resolvers.ldap.filters import (
     IN_CHAIN,
     POSIX_GROUPS,
     ad_primary_group_filter,
+    all_of,
     any_of,
-    group_filter,
+    equals,
     member_filters,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
@@ -146,18 +147,18 @@ class GroupLookup:
         self, kind: GroupKind, members: list[str], step: StepName
     ) -> list[str]:
         """Add the groups that list any of the given members' DNs; return the DNs of new groups."""
-        parts = member_filters(kind.options, members)
+        parts = member_filters(kind.options.member_attribute, members)
         results = await self._gather([self._search(kind, step, text) for text in any_of(parts)])
         return await self._add_entries(kind, chain.from_iterable(results))
 
     async def _add_groups_listing_name(self, kind: GroupKind) -> None:
         """Add the groups that list the user's name, and the group with the user's gidNumber."""
-        parts = member_filters(kind.options, [self.user_name])
+        parts = member_filters(kind.options.member_attribute, [self.user_name])
         has_primary = self._options.primary_group == "gid_number" and kind is self.kinds[0]
         gid = _gid(self.user) if has_primary else None
         attributes = kind.attributes
         if gid is not None:
-            parts.append(f"({_GID}={gid})")
+            parts.append(equals(_GID, gid))
             attributes = (*attributes, _GID)
         text = f"(|{''.join(parts)})"
         entries = await self._search(kind, "group search", text, attributes)
@@ -171,7 +172,7 @@ class GroupLookup:
     async def _add_gid_group(self, kind: GroupKind) -> None:
         """Add the group with the user's gidNumber, or the number itself if no group has it."""
         gid = _gid(self.user)
-        text = f"(&{POSIX_GROUPS}({_GID}={gid}))"
+        text = all_of(POSIX_GROUPS, equals(_GID, gid))
         entries = await self._search_primary_group(kind, text)
         if entries:
             await self._add_entries(kind, entries)
@@ -201,7 +202,7 @@ class GroupLookup:
                 "the server is not Active Directory, which in-chain searches require",
                 "set nested: walk",
             )
-        parts = member_filters(kind.options, [self.user.dn, *above], IN_CHAIN)
+        parts = member_filters(kind.options.member_attribute, [self.user.dn, *above], IN_CHAIN)
         for text in any_of(parts):
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
@@ -239,7 +240,7 @@ class GroupLookup:
         entries = await self.session.search(
             step,
             kind.options.group_base or "",
-            group_filter(kind.options, filter_text),
+            all_of(kind.options.group_filter, filter_text),
             attributes or kind.attributes,
             limit=self._options.max_groups,
         )

@@ -25,9 +25,8 @@ from queuegate_server.identity.resolvers.ldap.entries import (
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import (
     POSIX_GROUPS,
-    escape,
-    group_filter,
-    name_filter,
+    all_of,
+    equals,
 )
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
@@ -159,7 +158,7 @@ class MemberLookup:
             if kind.options.group_name_from == "attribute"
             else _RDN_ATTRIBUTES
         )
-        wanted = "".join(f"({attribute}={escape(name)})" for attribute in attributes)
+        wanted = "".join(equals(attribute, name) for attribute in attributes)
         groups = await self._search_groups(kind, f"(|{wanted})", _MAX_SAME_NAME)
         return [group for group in groups if group.name == name]
 
@@ -167,7 +166,7 @@ class MemberLookup:
         has_rid = self._options.primary_group == "active_directory" and kind is self.kinds[0]
         entries = await self._search(
             kind.options.group_base or "",
-            group_filter(kind.options, filter_text),
+            all_of(kind.options.group_filter, filter_text),
             (*kind.attributes, _SID) if has_rid else kind.attributes,
             limit,
         )
@@ -187,7 +186,7 @@ class MemberLookup:
         of_group = kind.options.group_filter if is_by_name else POSIX_GROUPS
         entries = await self._search(
             kind.options.group_base or "",
-            f"(&{of_group}{name_filter(kind.options, name)})",
+            all_of(of_group, equals(kind.options.group_name_attribute, name)),
             (*kind.attributes, _GID),
             _MAX_SAME_NAME,
         )
@@ -196,7 +195,7 @@ class MemberLookup:
         for entry in entries:
             numbers.update(filter(None, map(decode_value, entry.values(_GID))))
         for number in sorted(numbers):
-            for user in await self._users_with(f"({_GID}={escape(number)})", unnamed):
+            for user in await self._users_with(equals(_GID, number), unnamed):
                 self.listing.add(name, user)
         if unnamed:
             missing[self._why_unnamed(unnamed)] = None
@@ -215,7 +214,7 @@ class MemberLookup:
         unnamed: dict[NormalizedDn, str] = {}
         by_member_of = options.groups_from == "member_of" and self._options.nested != "in_chain"
         if by_member_of:
-            lists_group = f"({options.member_of_attribute}={escape(group.dn)})"
+            lists_group = equals(options.member_of_attribute, group.dn)
             users += await self._users_with(lists_group, unnamed)
         if group.rid is not None:
             users += await self._users_with(f"(primaryGroupID={group.rid})", unnamed)
@@ -337,7 +336,7 @@ class MemberLookup:
         entries = await self.session.search_below(
             "member search",
             users.base,
-            f"(&{users.filter.for_anyone()}{filter_text})",
+            all_of(users.filter.for_anyone(), filter_text),
             users.filter.attributes,
             limit=max(self.listing.room, 1),
             advice=_ADVICE,
@@ -376,8 +375,8 @@ def rdn_filter(dn: ParsedDn) -> str:
     """Return a filter that matches a DN's first component; empty if its value is binary."""
     if any(kind & ldap.AVA_BINARY for _, _, kind in dn[0]):
         return ""
-    parts = [f"({attribute}={escape(value)})" for attribute, value, _ in dn[0]]
-    return parts[0] if len(parts) == 1 else f"(&{''.join(parts)})"
+    parts = [equals(attribute, value) for attribute, value, _ in dn[0]]
+    return parts[0] if len(parts) == 1 else all_of(*parts)
 
 
 def _any_of(dns: Iterable[ParsedDn]) -> str:

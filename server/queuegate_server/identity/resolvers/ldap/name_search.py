@@ -6,7 +6,7 @@ from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.entries import GroupKind, LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import UnusableData
-from queuegate_server.identity.resolvers.ldap.filters import POSIX_GROUPS, any_of, name_filter
+from queuegate_server.identity.resolvers.ldap.filters import POSIX_GROUPS, all_of, any_of, equals
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
 
 _MAX_SHOWN_CHARS: Final = 200
@@ -70,7 +70,7 @@ class NameSearch:
         searches = [
             (kind, text)
             for kind in self.kinds
-            for text in any_of(name_filter(kind.options, name) for name in names)
+            for text in any_of(equals(kind.options.group_name_attribute, name) for name in names)
         ]
         at_once = max(1, self.session.options.max_in_flight // 2)
         results = await gather([self._search(kind, text) for kind, text in searches], at_once)
@@ -95,7 +95,7 @@ class NameSearch:
         return await self.session.search(
             "group names",
             kind.options.group_base or "",
-            f"(&{groups}{filter_text})",
+            all_of(groups, filter_text),
             kind.attributes,
             limit=options.max_groups,
             advice=_TOO_MANY,

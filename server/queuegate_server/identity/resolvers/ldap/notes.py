@@ -181,7 +181,7 @@ class Notes:
         for kind in searched:
             by_name = kind.options.groups_from == "member_uid"
             members = [user] if by_name else [entry.dn for entry in entries]
-            parts = "".join(member_filters(kind.options, members))
+            parts = "".join(member_filters(kind.options.member_attribute, members))
             for context in filter(None, map(decode_value, contexts)):
                 groups = await self._session.search(
                     "group search",

@@ -94,7 +94,7 @@ class RightsNotes:
 
     async def about_groups(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
         """Yield why a search may have missed groups that list a member, a DN or a name."""
-        lists = "".join(member_filters(kind.options, [member]))
+        lists = "".join(member_filters(kind.options.member_attribute, [member]))
         matching = await self._groups(kind, f"(&{kind.options.group_filter}(|{lists}))")
         missed = (await self._groups(kind, f"(|{lists})")).keys() - matching
         if missed:
@@ -112,7 +112,7 @@ class RightsNotes:
 
     async def about_lists(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
         """Yield whether the bind account may search for members, but not read them."""
-        lists = "".join(member_filters(kind.options, [member]))
+        lists = "".join(member_filters(kind.options.member_attribute, [member]))
         matching = await self._groups(kind, f"(&{kind.options.group_filter}(|{lists}))")
         if not matching:
             return
@@ -151,7 +151,7 @@ class RightsNotes:
         listed = await self._session.all_values(user, attribute)
         parsed = ((dn, kind.parse(dn)) for dn in filter(None, map(decode_value, listed)))
         groups = {dn: group.key for dn, group in parsed if group and group.is_below_base}
-        lists = "".join(member_filters(kind.options, [user.dn]))
+        lists = "".join(member_filters(kind.options.member_attribute, [user.dn]))
         of_kind = await self._groups(kind, f"(&{options.group_filter}(|{lists}))")
         found = {group.key for group in map(kind.parse, of_kind) if group}
         if options.groups_from != "member_of":
