@@ -40,7 +40,7 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
 ## Advice for clients
 
 The clients for Python and Go do this, except for the part of the shim that calls them. For another
-language, start with the example for [Java](../how-to/java.md) or [Node](../how-to/node.md).
+language, start with [the example for Java or Node](../how-to/generated-stubs.md).
 
 - **Grant access only if `allowed` is true.** Treat an answer as an error if its `reason` belongs to
   the opposite outcome. A `reason` that you do not know changes nothing.

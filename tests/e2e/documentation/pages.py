@@ -62,6 +62,9 @@ PAGES: Final = {
         blocks="yaml yaml sh sh yaml yaml yaml",
     ),
     "docs/how-to/freeipa.md": Page((directories.freeipa,), not_run=4),
+    "docs/how-to/generated-stubs.md": Page(
+        module="e2e/documentation/test_languages.py", blocks="sh sh console sh"
+    ),
     "docs/how-to/give-hadoop-groups.md": Page(not_run=2),
     "docs/how-to/go-shim.md": Page(
         module="e2e/documentation/test_go_shim.py", blocks="sh go console go go go console"
@@ -77,9 +80,6 @@ PAGES: Final = {
     "docs/how-to/java-client.md": Page(
         module="e2e/documentation/test_java_gate.py", blocks="sh java"
     ),
-    "docs/how-to/java.md": Page(
-        module="e2e/documentation/test_languages.py", blocks="sh console sh"
-    ),
     "docs/how-to/kerberos.md": Page((directories.kerberos,), not_run=3),
     "docs/how-to/entra.md": Page((directories.entra,), not_run=3),
     "docs/how-to/keycloak.md": Page((directories.keycloak,), not_run=1),
@@ -92,9 +92,6 @@ PAGES: Final = {
         blocks="sh console console console sh sh sh sh sh sh",
     ),
     "docs/how-to/monitor.md": Page(not_run=1),
-    "docs/how-to/node.md": Page(
-        module="e2e/documentation/test_languages.py", blocks="sh console sh"
-    ),
     "docs/how-to/queue-access-kueue.md": Page(not_run=1),
     "docs/how-to/okta.md": Page((directories.okta,)),
     "docs/how-to/run-a-fleet.md": Page((directories.openldap, directories.redis), not_run=1),

@@ -1,11 +1,11 @@
-"""docs/how-to/java.md and docs/how-to/node.md: their programs are built, and every command runs."""
+"""docs/how-to/generated-stubs.md: its programs are built, and its commands run in each language."""
 
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -26,21 +26,32 @@ pytestmark = pytest.mark.timeout(2 * _BUILD_SECONDS)
 
 @dataclass(frozen=True)
 class Language:
-    """A page, and what its commands need."""
+    """How a language's program is built and run."""
 
     name: str
-    programs: tuple[str, ...]
+    tools: tuple[str, ...]
 
     @property
-    def samples(self) -> list[Sample]:
-        return list(samples(Path(f"docs/how-to/{self.name}.md").read_text()))
+    def build(self) -> str:
+        return next(each.command for each in SAMPLES if each.command.startswith(self.tools[0]))
 
     @property
     def program(self) -> str:
         """The command without its arguments."""
-        return self.samples[1].command.partition(f" {PLAIN}")[0]
+        commands = [each.command for each in SAMPLES]
+        assignment = commands[commands.index(self.build) + 1]
+        return assignment.removeprefix('CHECK="').removesuffix('"')
+
+    @property
+    def questions(self) -> list[Sample]:
+        return [
+            replace(each, command=each.command.replace("$CHECK", self.program))
+            for each in SAMPLES
+            if "$CHECK" in each.command
+        ]
 
 
+SAMPLES: Final = list(samples(Path("docs/how-to/generated-stubs.md").read_text(encoding="utf-8")))
 LANGUAGES: Final = (Language("java", ("mvn", "javac", "java")), Language("node", ("npm", "node")))
 
 
@@ -67,7 +78,7 @@ def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
     language: Language = request.param
-    for program in language.programs:
+    for program in language.tools:
         if not shutil.which(program):
             pytest.skip(f"{program} is not on the path")
     folder = tmp_path_factory.mktemp(language.name)
@@ -79,16 +90,15 @@ def place(
     )
     with documented_servers(folder) as replaced:
         place = Place(language, folder, replaced)
-        build = language.samples[0]
-        status, output = place.run(Sample(f"nice -n 19 {build.command}"), _BUILD_SECONDS)
+        status, output = place.run(Sample(f"nice -n 19 {language.build}"), _BUILD_SECONDS)
         if status and _UNREACHABLE.search(output):
-            pytest.skip(f"{language.programs[0]} cannot fetch packages: {output[:300]}")
+            pytest.skip(f"{language.tools[0]} cannot fetch packages: {output[:300]}")
         assert status == 0, output
         yield place
 
 
 def test_commands(place: Place) -> None:
-    for sample in place.language.samples[1:]:
+    for sample in place.language.questions:
         status, output = place.run(sample)
         said = f"{sample.command}\n{output}"
         if sample.shown is None:
