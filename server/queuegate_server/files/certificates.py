@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate_server.files.watcher import BadFile, Files, WatchedValue
+from queuegate_server.runtime.beat import beats
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -122,8 +123,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             group.create_task(self._reload_when_valid())
 
     async def _reload_when_valid(self) -> None:
-        while True:
-            await asyncio.sleep(_RETRY_SECONDS)
+        async for _ in beats(_RETRY_SECONDS):
             if self._retry_at <= time.time():
                 await self.reload()
 

@@ -52,10 +52,6 @@ class ConfigMapFolders:
         self.name = "+".join(map(str, folders))
         self._folders = tuple(folders)
 
-    def folders(self) -> tuple[Path, ...]:
-        """Return all folders."""
-        return self._folders
-
     def status(self) -> tuple[int, ...]:
         """Return numbers that identify each folder's current version."""
         return tuple(number for folder in self._folders for number in _version_status(folder))

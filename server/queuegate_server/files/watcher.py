@@ -5,19 +5,19 @@ keep the process from exiting.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-import watchfiles
-
+from queuegate_server.files.poller import POLLER, Poll
 from queuegate_server.files.safe_open import file_status, read_regular
+from queuegate_server.runtime.beat import next_beat
 from queuegate_server.runtime.threads import AbandonableThreadPool, ThreadsExhausted
 
 R = TypeVar("R")
@@ -31,9 +31,8 @@ READ_SECONDS: Final = 30.0
 MAX_BYTES: Final = 1 << 20
 """The maximum size of a certificate, a key or a token file."""
 _MAX_HUNG_THREADS: Final = 4
-_DEBOUNCE_MILLISECONDS: Final = 300
-_POLL_MILLISECONDS: Final = 1_000
-_STEP_MILLISECONDS: Final = 100
+_MAX_WRITING: Final = 3
+"""How many consecutive polls may find a file being written before its contents are read."""
 
 
 class BadFile(Exception):
@@ -46,9 +45,6 @@ class FileSource(Protocol[T_co]):
     @property
     def name(self) -> str:
         """The path or paths, for messages."""
-
-    def folders(self) -> Iterable[Path]:
-        """Return the folders to watch for changes."""
 
     def status(self) -> tuple[int, ...]:
         """Return numbers that usually change with the contents. Must be fast. Raises OSError."""
@@ -66,10 +62,6 @@ class OneFile:
         self._path = path
         self._max_bytes = max_bytes
 
-    def folders(self) -> tuple[Path, ...]:
-        """Return the file's folder, and the folder of its link target."""
-        return self._path.parent, self._path.resolve().parent
-
     def status(self) -> tuple[int, ...]:
         """Return numbers that identify the file's current version."""
         return file_status(self._path)
@@ -86,10 +78,6 @@ class Files:
         """Create a source named after the first path. Each file may contain at most MAX_BYTES."""
         self.name = str(paths[0])
         self._files = [OneFile(path, MAX_BYTES) for path in paths]
-
-    def folders(self) -> set[Path]:
-        """Return the folders of the files, and of their link targets."""
-        return {folder for file in self._files for folder in file.folders()}
 
     def status(self) -> tuple[int, ...]:
         """Return numbers that identify the files' current versions."""
@@ -111,14 +99,8 @@ class Content(NamedTuple, Generic[T]):
     checksum: str
 
 
-class _Version(NamedTuple):
-    """The status and checksum of one version of the files."""
-
-    status: tuple[int, ...]
-    checksum: str
-
-
-_UNREADABLE: Final = _Version((), "")
+_UNREADABLE: Final = ""
+"""Instead of the checksum of files that cannot be read."""
 
 
 class FileWatcher(Generic[T]):
@@ -131,9 +113,13 @@ class FileWatcher(Generic[T]):
         self._seconds = seconds
         self._took_too_long = f"reading took longer than {seconds:g} s"
         self._seen = _UNREADABLE
-        # The pools are separate so that hung checks cannot use up the threads for reads.
+        """The checksum of the last read."""
         self._readers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-read")
-        self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
+        self._status: tuple[int, ...] | None = None
+        """The status in the last poll; empty if it could not be read."""
+        self._writing = 0
+        self._unchanged: tuple[tuple[int, ...], str] | None = None
+        """A status of files whose contents are those of the checksum."""
 
     def read_first(self, parse: Callable[[T], V]) -> tuple[V, str]:
         """Read and parse the source. Blocks, so call it before the event loop runs.
@@ -142,12 +128,12 @@ class FileWatcher(Generic[T]):
 
         Raises OSError, including on timeout, and any exception raised by `parse`.
         """
-        future: Future[tuple[V, _Version]] = Future()
+        future: Future[tuple[V, str]] = Future()
 
         def read() -> None:
             try:
-                data, version = self._read()
-                future.set_result((parse(data), version))
+                data = self._source.read()
+                future.set_result((parse(data), checksum(data)))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -156,18 +142,18 @@ class FileWatcher(Generic[T]):
             value, self._seen = future.result(self._seconds)
         except TimeoutError:
             raise OSError(None, self._took_too_long, self.name) from None
-        return value, self._seen.checksum
+        return value, self._seen
 
     async def read(self) -> Content[T]:
         """Read the source. Raises OSError, including on timeout."""
         try:
-            data, version = await self.run_in_thread(self._read)
+            content = await self.run_in_thread(self._read)
         except OSError:
             self._seen = _UNREADABLE
             raise
         # Set here rather than in the thread, because an abandoned thread must not change it.
-        self._seen = version
-        return Content(data, version.checksum)
+        self._seen = content.checksum
+        return content
 
     async def run_in_thread(self, function: Callable[[], R]) -> R:
         """Call a function whose file accesses may hang. Raises OSError on timeout."""
@@ -176,36 +162,29 @@ class FileWatcher(Generic[T]):
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the contents differ from the last read, until closed.
 
-        Folders are watched instead of files, because Kubernetes updates a mounted ConfigMap by
-        replacing a link next to the files. A check every second detects changes that watches miss:
-        to a link in a higher folder, on a network file system, or before the watch started.
+        A change counts within a second. Files that are being written are left until they rest.
         """
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+
+        def note_change() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(changed.set)
+
+        poll = Poll(lambda: self._poll(note_change))
+        POLLER.add(poll)
         logged = ""
-        while True:
-            try:
-                folders = await self._run(self._checkers, self._folders)
-                watch = watchfiles.awatch(
-                    *folders,
-                    watch_filter=None,
-                    debounce=_DEBOUNCE_MILLISECONDS,
-                    step=_STEP_MILLISECONDS,
-                    rust_timeout=_POLL_MILLISECONDS,
-                    yield_on_timeout=True,
-                    recursive=False,
-                )
-                async with aclosing(watch):
-                    async for events in watch:
-                        changed = self._has_changed if events else self._may_have_changed
-                        if await self._run(self._checkers, changed):
-                            yield
-                        if await self._run(self._checkers, self._folders) != folders:
-                            break
-            except (OSError, RuntimeError) as error:
-                if str(error) != logged:
-                    logged = str(error)
-                    fields = {"file": self.name, "error": logged}
-                    _LOG.warning("cannot watch the file's folder", extra=fields)
-                await asyncio.sleep(_POLL_MILLISECONDS / 1_000)
+        try:
+            while True:
+                logged = self._keep_polling(poll, logged)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(next_beat()):
+                        await changed.wait()
+                if changed.is_set():
+                    yield
+                    changed.clear()  # the next poll finds what has changed since the last read
+        finally:
+            POLLER.remove(poll)
 
     async def _run(self, threads: AbandonableThreadPool, function: Callable[[], R]) -> R:
         try:
@@ -219,41 +198,50 @@ class FileWatcher(Generic[T]):
             message = "earlier attempts to read it are still hanging"
         raise OSError(None, message, self.name)
 
-    def _read(self) -> tuple[T, _Version]:
-        # Read the status first. If the files change before the contents are read, the next check
-        # finds a different status and compares contents.
-        status = self._source.status()
+    def _keep_polling(self, poll: Poll, logged: str) -> str:
+        """Keep the poller running, and log why it cannot poll the files. Return what is logged."""
+        error = self._took_too_long if poll.seconds > self._seconds else ""
+        try:
+            POLLER.keep_running(poll)
+        except RuntimeError as fault:
+            error = str(fault)
+        if error not in {"", logged}:
+            fields = {"file": self.name, "error": error}
+            _LOG.warning("cannot watch the file for changes", extra=fields)
+        return error
+
+    def _read(self) -> Content[T]:
         data = self._source.read()
-        return data, _Version(status, checksum(data))
+        return Content(data, checksum(data))
 
-    def _may_have_changed(self) -> bool:
-        """Return whether the contents have changed. Reads them only if the status has changed."""
-        try:
-            unchanged = self._source.status() == self._seen.status
-        except OSError:
-            unchanged = self._seen is _UNREADABLE
-        return not unchanged and self._has_changed()
+    def _poll(self, note_change: Callable[[], None]) -> bool:
+        """Note if the contents have changed; return whether they are being written. Blocks.
 
-    def _has_changed(self) -> bool:
-        last = self._seen
+        The contents are read only if the status has changed. A file may be written twice within
+        the resolution of its status, so a status counts only after it has rested.
+        """
         try:
-            _, current = self._read()
+            status = self._source.status()
         except OSError:
-            return last is not _UNREADABLE
-        if current.checksum != last.checksum:
+            status = ()
+        rests = status == self._status
+        self._status = status
+        seen = self._seen
+        if rests and (status, seen) == self._unchanged:
+            return False
+        self._writing += 1
+        if not rests and self._writing < _MAX_WRITING:
             return True
-        if self._seen is last:
-            self._seen = current
+        self._writing = 0
+        try:
+            current = self._read().checksum
+        except OSError:
+            current = _UNREADABLE
+        if current != seen:
+            note_change()
+        elif rests and (current or not status):  # other faults may end without a new status
+            self._unchanged = status, seen
         return False
-
-    def _folders(self) -> dict[Path, tuple[int, int]]:
-        """Return the folders to watch, with numbers that change when a folder is replaced."""
-        folders = {}
-        with suppress(OSError):
-            for folder in self._source.folders():
-                status = folder.stat()
-                folders[folder] = status.st_dev, status.st_ino
-        return folders
 
 
 class WatchedValue(Generic[T, V]):

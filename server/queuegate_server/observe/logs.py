@@ -148,7 +148,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
     if hold_back:
         root.handlers = [MemoryHandler(MAX_HELD_LINES, logging.WARNING, handler)]
     root.setLevel(level.upper())
-    for chatty in ("asyncio", "grpc", "watchfiles"):
+    for chatty in ("asyncio", "grpc"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
     warnings.showwarning = _log_warning
     # By default, Python prints each distinct warning only once, so it stores every warning forever.

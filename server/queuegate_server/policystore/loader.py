@@ -56,7 +56,6 @@ class ConfigMaps:
         """Whether the text is a ConfigMap key's value. In such text, YuniKorn does not open
         envelopes (`formats/envelope.py`)."""
         self.name = maps.name
-        self.folders = maps.folders
         self.status = maps.status
 
     def read(self) -> bytes:

@@ -16,6 +16,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Final, Self, TypeVar
 
+from queuegate_server.runtime.beat import next_beat
+
 T = TypeVar("T")
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
@@ -29,7 +31,8 @@ SHORT_SECONDS: Final = 0.0005
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
-CHECKS: Final = 60
+CHECKS: Final = 12
+"""How many times the loop is checked while it stalls. More would wake up an idle process."""
 _MESSAGE: Final = b"The event loop has not run for a long time; this process ends itself.\n"
 
 
@@ -62,7 +65,7 @@ class LoopWatchdog:
 
     def _beat(self) -> None:
         self._beats += 1
-        self._timer = self._loop.call_later(self._interval, self._beat)
+        self._timer = self._loop.call_at(next_beat(self._interval), self._beat)
 
     def _watch(self) -> None:
         last = missed = 0

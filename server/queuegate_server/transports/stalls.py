@@ -71,6 +71,8 @@ class Stalls:
     """The start times of calls waiting for their requests, oldest first."""
     _sending: dict[Task, _Response] = field(default_factory=dict)
     """The unwritten responses, oldest first."""
+    _busy: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while any call may be tracked, so that nothing is swept in an idle server."""
     _given_up: dict[Task, bool] = field(default_factory=dict)
     """The calls being aborted, and whether the reason is that too many calls were waiting."""
 
@@ -80,6 +82,7 @@ class Stalls:
         if len(self._receiving) >= MAX_RECEIVING:
             self._give_up(next(iter(self._receiving)), is_surplus=True)
         self._receiving[task] = now
+        self._busy.set()
         try:
             request = await context.read()
         except asyncio.CancelledError:
@@ -114,8 +117,10 @@ class Stalls:
     async def sweep(self) -> None:
         """Until cancelled, periodically abort stalled calls."""
         loop = asyncio.get_running_loop()
-        while True:
+        while await self._busy.wait():
             await asyncio.sleep(SWEEP_SECONDS)
+            if not self._receiving and not self._sending:
+                self._busy.clear()
             oldest = loop.time() - self._seconds
             for task in [task for task, since in self._receiving.items() if since < oldest]:
                 self._give_up(task, is_surplus=False)
@@ -128,6 +133,7 @@ class Stalls:
         peer, size = context.peer(), len(response)
         self._unread.take(size)
         self._sending[task] = _Response(peer, size, asyncio.get_running_loop().time())
+        self._busy.set()
 
     def _written(self, task: Task) -> None:
         self._unread.give_back(self._sending.pop(task).size)

@@ -19,7 +19,7 @@ from tests.e2e.packaging.locks import pinned
 # The first test waits for the installation.
 pytestmark = pytest.mark.timeout(300)
 
-SERVER_ONLY = ("grpc_health", "pydantic", "structlog", "uvloop", "watchfiles", "yaml")
+SERVER_ONLY = ("grpc_health", "pydantic", "structlog", "uvloop", "yaml")
 
 
 @pytest.fixture(scope="session")

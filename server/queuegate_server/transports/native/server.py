@@ -212,7 +212,7 @@ class NativeServer:
 
     async def _sweep(self, front: NativeGrpcFront) -> None:
         """Until cancelled, periodically disconnect clients that do not read their responses."""
-        while True:
+        while await self._unread.any.wait():
             await asyncio.sleep(SWEEP_SECONDS)
             if (metrics := front.metrics()) and (peers := self._unread.update(metrics)):
                 await disconnect(peers)

@@ -5,6 +5,7 @@ metrics, which count a response's bytes once it is written or its connection is 
 kernel's count of acknowledged bytes.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ class UnreadBytes:
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
         self._unread = self._answered = self._longest = 0
+        self.any = asyncio.Event()
+        """Set while any response may be unread."""
         self._given: dict[str, int] = {}
         """The total bytes of long responses on each connection."""
         self._stalled: dict[str, int] = {}
@@ -37,6 +40,7 @@ class UnreadBytes:
     def add(self, peer: str, size: int) -> None:
         """Count a long response of `size` bytes as unwritten."""
         self._budget.take(size)
+        self.any.set()
         self._unread += size
         self._answered += size
         self._longest = max(self._longest, size)
@@ -53,6 +57,8 @@ class UnreadBytes:
         unread = min(self._answered - written, open_calls * self._longest)
         self._budget.give_back(self._unread - unread)
         self._unread, self._answered = unread, written + unread
+        if not unread:
+            self.any.clear()
         before, self._stalled = self._stalled, {}
         is_spent = self._budget.is_spent
         if not is_spent and len(self._given) < _MAX_PEERS:
