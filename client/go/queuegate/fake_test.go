@@ -58,7 +58,6 @@ type fakeStream struct {
 	requests chan *queuegatev1.SyncRequest // closed when the stream ends
 	answers  atomic.Bool                   // whether pings are answered immediately
 	sending  sync.Mutex
-	skipped  []*queuegatev1.SyncReport
 }
 
 // receive reads the gate's messages, so that the gate keeps its lease without the test reading them.

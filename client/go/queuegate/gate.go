@@ -27,16 +27,16 @@ type GateConfig struct {
 	// missing from the server is logged once, and used once the server has it.
 	Partitions []string
 	// Stale is how long the gate decides without a lease while the server is unreachable; after that,
-	// calls fail. Such decisions have Stale set, and may predate a change that a call has waited for:
-	// the call's response then names the gate.
+	// calls fail. At most 24 h. Such decisions have Stale set, and may predate a change that a call has
+	// waited for: the call's response then names the gate.
 	Stale time.Duration
 	// OnChange is called in its own goroutine after the gate has switched to another policy. Calls do
 	// not overlap, and a single call may cover several changes. A panic terminates the process.
 	OnChange func()
-	// Outbox is a folder on a local disk that stores decisions, at most 64 MiB, until the server's
-	// audit log has them, if the server requires reports. Each gate needs its own folder. Without
-	// one, all checks are sent to such a server.
-	Outbox string
+	// OnDecision is called with each local decision by the goroutine that asked, before the decision is
+	// returned: for the program's own log, since the server's audit log lacks these decisions. Slow calls
+	// delay decisions. A decision whose lease ends meanwhile is void, and the server is asked.
+	OnDecision func(DecisionRecord)
 }
 
 // GateState is whether a gate decides locally.
@@ -51,7 +51,7 @@ const (
 	// GateExpired: the gate's lease has expired. It sends checks to the server, or uses old state if
 	// [GateConfig.Stale] permits.
 	GateExpired = GateState(gate.Expired)
-	// GateForbidden: the server forbids the gate to decide, or requires reports and it has no outbox.
+	// GateForbidden: the server forbids the gate to decide.
 	GateForbidden = GateState(gate.Forbidden)
 	// GateClosed: the gate is closed.
 	GateClosed = GateState(gate.Closed)
@@ -68,7 +68,6 @@ const (
 type Gate struct {
 	client *Client
 	gate   *gate.Gate
-	outbox *gate.Outbox // nil if not configured
 }
 
 // NewGate creates a gate, which connects in the background. An error names the field of config that
@@ -87,12 +86,6 @@ func NewGate(config GateConfig) (*Gate, error) {
 	}
 	client.owner = "gate"
 	g := &Gate{client: client}
-	if config.Outbox != "" {
-		if g.outbox, err = gate.OpenOutbox(config.Outbox); err != nil {
-			client.Close()
-			return nil, fmt.Errorf("queuegate: GateConfig.Outbox: %w", err)
-		}
-	}
 	g.gate = gate.Start(gate.Options{
 		Open: func(ctx context.Context) (gate.Stream, error) {
 			return client.sync.Sync(ctx, grpc.MaxCallRecvMsgSize(gate.ReceiveLimit))
@@ -108,7 +101,7 @@ func NewGate(config GateConfig) (*Gate, error) {
 		Partitions: config.Partitions,
 		Stale:      config.Stale,
 		OnChange:   config.OnChange,
-		Outbox:     g.outbox,
+		OnDecision: config.recorder(),
 	})
 	return g, nil
 }
@@ -116,8 +109,8 @@ func NewGate(config GateConfig) (*Gate, error) {
 // fault returns an invalid field with its fault; empty if all are valid.
 func (config *GateConfig) fault() string {
 	switch {
-	case config.Stale < 0:
-		return fmt.Sprintf("Stale must not be negative, not %v", config.Stale)
+	case config.Stale < 0, config.Stale > gate.MaxStale:
+		return fmt.Sprintf("Stale must be 0 to %.0f h, not %v", gate.MaxStale.Hours(), config.Stale)
 	case len(config.Partitions) > maxPartitions:
 		return fmt.Sprintf("Partitions must have at most %d names", maxPartitions)
 	case len(config.Name) > maxGateName:
@@ -152,28 +145,6 @@ func (g *Gate) Decided() uint64 { return g.gate.Decided() }
 
 // Resets returns how often the server has made the gate drop its lease and groups.
 func (g *Gate) Resets() uint64 { return g.gate.Resets() }
-
-// OutboxCounts counts the decisions that a gate has had to report since it was created.
-type OutboxCounts struct {
-	// WaitingBytes is the size of all files in the outbox.
-	WaitingBytes int64
-	// Confirmed decisions are in the server's audit log.
-	Confirmed uint64
-	// NotKept decisions did not fit or could not be written. The checks were sent to the server.
-	NotKept uint64
-	// Rejected decisions were rejected by the server, and are kept in the file rejected.
-	Rejected uint64
-	// Damaged files could not be read completely. A copy with the suffix .damaged is kept.
-	Damaged uint64
-}
-
-// OutboxCounts returns the current counts; zero without an outbox.
-func (g *Gate) OutboxCounts() OutboxCounts {
-	if g.outbox == nil {
-		return OutboxCounts{}
-	}
-	return OutboxCounts(g.outbox.Counts())
-}
 
 // Check checks whether a user may use a queue, as [Client.Check] does. The context applies only to
 // calls to the server; a local decision ignores a cancelled context.
@@ -215,9 +186,6 @@ func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, erro
 // later calls return [ErrClosed]. Closing a gate again has no effect.
 func (g *Gate) Close() error {
 	g.gate.Close()
-	if g.outbox != nil {
-		g.outbox.Close()
-	}
 	return g.client.Close()
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -199,72 +200,29 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 
 // A server with an audit log forbids gates to decide.
 func TestAGateThatMayNotDecide(t *testing.T) {
-	for decisions, remedy := range map[string]string{
-		"forbid": "sync.local_decisions",
-		"report": "GateConfig.Outbox",
-	} {
-		logged := captureLog(t)
-		policy := written(t, yamlFor("alice"))
-		address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync",
-			"--set", "audit.path="+written(t, ""), "--set", "sync.local_decisions="+decisions)
-		gate, err := NewGate(GateConfig{Config: Config{Address: address, Timeout: time.Minute}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the gate knows", func() bool { return gate.State() == GateForbidden })
-		decision, err := gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
-		if !decision.Allowed || err != nil || gate.Decided() != 0 {
-			t.Error(decision, err, gate.Decided())
-		}
-		gate.Close()
-		if !strings.Contains(logged.String(), remedy) {
-			t.Error(logged)
-		}
-	}
-}
-
-// A server with an audit log permits gates to decide if they report every decision.
-func TestDecisionsReachTheAuditLog(t *testing.T) {
-	policy, log, outbox := written(t, yamlFor("alice")), written(t, ""), t.TempDir()
-	arguments := []string{"--policy", policy, "--set", allRoles + ",sync", "--set", "audit.path=" + log,
-		"--set", "audit.records=all", "--set", "sync.local_decisions=report"}
-	address, stop := serve(t, "127.0.0.1:0", arguments...)
-	recorded := func() int {
-		content, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Count(string(content), `"decided_by":"shim 7"`)
-	}
-	config := GateConfig{
-		Config: Config{Address: address, Timeout: time.Minute}, Name: "shim 7", Outbox: outbox, Stale: time.Hour,
-	}
-	gate := openGate(t, config)
-	decide := func(queue string) {
-		eventually(t, "the gate decides", func() bool {
-			_, decided := gate.decide(&Check{User: "alice", Queue: queue})
-			return decided
-		})
-	}
-	const count = 2_500
-	for i := range count {
-		decide(fmt.Sprint("root.q", i))
-	}
-	// On a busy machine, a stream may end before a confirmation, so decisions may be reported again.
-	eventually(t, "the log has each decision", func() bool { return recorded() >= count })
-	eventually(t, "the outbox is empty", func() bool {
-		counts := gate.OutboxCounts()
-		return counts.Confirmed == count && counts.WaitingBytes == 0
+	alice := Check{User: "alice", Queue: "root"}
+	log := written(t, "")
+	arguments := []string{"--policy", written(t, yamlFor("alice")), "--set", allRoles + ",sync",
+		"--set", "audit.path=" + log, "--set", "audit.records=all"}
+	logged := captureLog(t)
+	address, _ := serve(t, "127.0.0.1:0", arguments...)
+	var told atomic.Pointer[DecisionRecord]
+	gate, err := NewGate(GateConfig{
+		Config: Config{Address: address, Timeout: time.Minute}, Name: "shim 7",
+		OnDecision: func(record DecisionRecord) { told.Store(&record) },
 	})
-	stop()
-	before := recorded()
-	decide("root")
-	if err := gate.Close(); err != nil || recorded() != before {
-		t.Error(err, recorded())
+	if err != nil {
+		t.Fatal(err)
 	}
-	serve(t, address, arguments...)
-	openGate(t, config)
-	eventually(t, "the next gate reports what was left", func() bool { return recorded() > before })
+	defer gate.Close()
+	eventually(t, "the gate knows", func() bool { return gate.State() == GateForbidden })
+	decision, err := gate.Check(t.Context(), alice)
+	if !decision.Allowed || err != nil || gate.Decided() != 0 || told.Load() != nil {
+		t.Error(decision, err, gate.Decided(), told.Load())
+	}
+	if !strings.Contains(logged.String(), "sync.local_decisions") {
+		t.Error(logged)
+	}
 }
 
 // A gate whose caller lacks the role sends checks to the server.

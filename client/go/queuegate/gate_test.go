@@ -2,15 +2,14 @@ package queuegate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -60,21 +59,7 @@ func (s *fakeStream) until(t *testing.T, is func(*queuegatev1.SyncRequest) bool)
 		if ping := request.GetPing(); ping != nil {
 			s.send(t, pongTo(ping))
 		}
-		if report := request.GetReport(); report != nil {
-			s.skipped = append(s.skipped, report)
-		}
 	}
-}
-
-// report returns the next report.
-func (s *fakeStream) report(t *testing.T) *queuegatev1.SyncReport {
-	t.Helper()
-	if len(s.skipped) > 0 {
-		first := s.skipped[0]
-		s.skipped = s.skipped[1:]
-		return first
-	}
-	return s.until(t, func(request *queuegatev1.SyncRequest) bool { return request.GetReport() != nil }).GetReport()
 }
 
 func (s *fakeStream) send(t *testing.T, responses ...*queuegatev1.SyncResponse) {
@@ -133,13 +118,13 @@ func becomes(t *testing.T, gate *Gate, state GateState) {
 
 func TestInvalidSettingsOfAGate(t *testing.T) {
 	for want, config := range map[string]GateConfig{
-		"GateConfig.Stale must not be negative":         {Stale: -1},
+		"GateConfig.Stale must be 0 to 24 h, not 24h0m": {Stale: 24*time.Hour + 1},
+		"GateConfig.Stale must be 0 to 24 h, not -1ns":  {Stale: -1},
 		"GateConfig.Partitions must have at most 10000": {Partitions: make([]string, 10_001)},
 		"GateConfig.Name must have at most 256 bytes":   {Name: strings.Repeat("n", 257)},
 		"GateConfig.Name must not contain control":      {Name: "a\nb"},
 		"GateConfig.Name is not valid UTF-8":            {Name: "\xff"},
 		"GateConfig.Partitions[1] is empty":             {Partitions: []string{"default", ""}},
-		"GateConfig.Outbox":                             {Outbox: filepath.Join(written(t, ""), "x")},
 		"Config.Address":                                {Config: Config{Address: "nowhere"}},
 	} {
 		if _, err := NewGate(config); err == nil || !strings.Contains(err.Error(), "queuegate: "+want) {
@@ -209,90 +194,42 @@ func TestAServerThatFallsSilent(t *testing.T) {
 	})
 }
 
-func TestReportsAreSentAgain(t *testing.T) {
+// Each local decision is told with the keys of the server's audit records.
+func TestDecisionsAreTold(t *testing.T) {
 	server := startFake(t)
-	gate := startGate(t, server, GateConfig{Outbox: t.TempDir()})
-	demand := func(opened *queuegatev1.SyncOpened) { opened.ReportDecisions = true }
+	var told []string
+	config := GateConfig{Name: "shim", OnDecision: func(record DecisionRecord) {
+		if since := time.Since(record.Time); since < 0 || since > time.Minute || record.Time.Nanosecond()%1_000 > 0 {
+			t.Error(record.Time)
+		}
+		record.Time = time.Date(2026, 11, 21, 14, 15, 15, 701_522_000, time.UTC)
+		line, err := json.Marshal(record)
+		if err != nil {
+			t.Error(err)
+		}
+		told = append(told, string(line))
+	}}
+	gate := startGate(t, server, config)
 	stream, _ := nextStream(t, server)
-	stream.greet(t, "alice", demand)
+	stream.greet(t, "alice", func(opened *queuegatev1.SyncOpened) { opened.AssertGroups = true })
 	becomes(t, gate, GateLive)
-	for range 3 {
-		if _, decided := gate.decide(&Check{User: "alice", Queue: "root"}); !decided {
-			t.Fatal("not decided")
+	for _, question := range []Check{
+		{User: "alice", Queue: "root", Groups: []string{"g", "h"}},
+		{User: "alice", Queue: "root", Groups: []string{"g", "h"}}, // cached
+		{User: "bob", Queue: "root.new", Partition: "[rm]default", Access: Admin, NoGroups: true},
+	} {
+		if _, decided := gate.decide(&question); !decided {
+			t.Error("not decided:", question)
 		}
 	}
-	reported := 0
-	var first uint64
-	for reported < 3 { // in one or several reports
-		report := stream.report(t)
-		reported += len(report.Decisions)
-		if reported < 3 {
-			confirm(t, stream, report.Id)
-		}
-		first = report.Id
-	}
-	stream.end <- status.Error(codes.Unavailable, "gone")
-	stream, _ = nextStream(t, server)
-	stream.greet(t, "alice", demand)
-	again := stream.report(t)
-	if again.Id <= first || again.Decisions[0].User != "alice" {
-		t.Error(again)
-	}
-	confirm(t, stream, again.Id)
-	gate.decide(&Check{User: "eve", Queue: "root"})
-	report := stream.report(t)
-	if report.Id <= again.Id || report.Decisions[0].User != "eve" {
-		t.Error(report)
-	}
-	stream.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Reported{Reported: &queuegatev1.SyncReported{
-		Id: report.Id, Refused: []*queuegatev1.RefusedDecision{{Index: 0, Fault: "user is odd"}},
-	}}})
-	eventually(t, "each decision is confirmed or rejected", func() bool {
-		counts := gate.OutboxCounts()
-		return counts.Confirmed == 3 && counts.Rejected == 1 && counts.WaitingBytes > 0
-	})
-}
-
-func confirm(t *testing.T, stream *fakeStream, id uint64) {
-	t.Helper()
-	stream.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Reported{
-		Reported: &queuegatev1.SyncReported{Id: id}}})
-}
-
-// A decision that a server cannot accept does not block others.
-func TestAReportThatEndsStreams(t *testing.T) {
-	server := startFake(t)
-	gate := startGate(t, server, GateConfig{Outbox: t.TempDir()})
-	settled := func() uint64 { return gate.OutboxCounts().Confirmed + gate.OutboxCounts().Rejected }
-	demand := func(opened *queuegatev1.SyncOpened) { opened.ReportDecisions = true }
-	stream, _ := nextStream(t, server)
-	stream.greet(t, "alice", demand)
-	becomes(t, gate, GateLive)
-	for _, user := range []string{"alice", "bob", "odd", "carol", "eve"} {
-		if _, decided := gate.decide(&Check{User: user, Queue: "root"}); !decided {
-			t.Error("not decided: ", user)
-		}
-	}
-	isOdd := func(each *queuegatev1.LocalDecision) bool { return each.User == "odd" }
-	for settled() < 5 {
-		before, report := settled(), stream.report(t)
-		count := len(report.Decisions)
-		if !slices.ContainsFunc(report.Decisions, isOdd) {
-			confirm(t, stream, report.Id)
-		} else {
-			stream.end <- detailed(codes.InvalidArgument, "odd", "INVALID_FIELD", &errdetails.BadRequest{
-				FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "report.decisions[0].user"}},
-			})
-			stream, _ = nextStream(t, server)
-			stream.greet(t, "alice", demand)
-			if count > 1 {
-				continue // the report is split
-			}
-		}
-		eventually(t, "the report is settled", func() bool { return settled() == before+uint64(count) })
-	}
-	if counts := gate.OutboxCounts(); counts.Rejected != 1 || counts.Confirmed != 4 {
-		t.Errorf("%+v", counts)
+	gate.decide(&Check{User: "alice", Queue: "root", Partition: "elsewhere"}) // the server decides
+	start := `{"time":"2026-11-21T14:15:15.701522Z","caller":"gate:shim","method":"CheckQueueAccess",`
+	alice := start + `"user":"alice","partition":"default","groups_in_request":2,"queue":"root","access":"submit",` +
+		`"decision":"allowed","reason":"user","matched_queue":"root","matched_name":"alice","revision":1}`
+	bob := start + `"user":"bob","partition":"default","groups_in_request":0,"queue":"root.new","access":"admin",` +
+		`"decision":"denied","reason":"no_match","matched_queue":"","matched_name":"","revision":1}`
+	if want := []string{alice, alice, bob}; !slices.Equal(told, want) {
+		t.Errorf("%s instead of %s", told, want)
 	}
 }
 

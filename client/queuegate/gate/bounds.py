@@ -61,6 +61,8 @@ GROUP_OVERHEAD_BYTES: Final = 64
 """The memory overhead of a group name."""
 MAX_LIFETIME_SECONDS: Final = 86_400.0
 """The maximum lifetime of cached groups."""
+MAX_STALE_SECONDS: Final = 86_400.0
+"""The maximum time that a gate may decide without a lease."""
 MIN_LOOKUP_SECONDS: Final = 1.0
 """The minimum time between requests for a user's groups, even if the groups are unavailable or
 expire sooner."""

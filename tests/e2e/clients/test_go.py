@@ -46,7 +46,7 @@ def test_the_tests_of_the_module() -> None:
         "TestYARNVectorsThroughAGate",
         "TestUserGroupVectorsThroughAGate",
         "TestChecksDemandAChangeOfAServer",
-        "TestDecisionsReachTheAuditLog",
+        "TestDecisionsAreTold",
         "TestOddTables",
         "TestAGateDecidesAsTheServer",
         "TestAGateInAProcessThatIsStopped",

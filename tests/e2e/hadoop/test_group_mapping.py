@@ -89,9 +89,9 @@ def test_an_invalidation_renews_the_groups(yarn: Yarn) -> None:
             eventually(lambda: groups_of(yarn, "bob"), [groups, groups], seconds=30)
 
 
-@pytest.mark.parametrize("local_decisions", ["forbid", "report"])
-def test_groups_need_no_outbox(local_decisions: str, tmp_path: Path) -> None:
-    """A server with an audit log lets no gate decide without one, but gives groups."""
+@pytest.mark.parametrize("local_decisions", ["forbid", "allow"])
+def test_groups_need_no_right_to_decide(local_decisions: str, tmp_path: Path) -> None:
+    """A server with an audit log gives groups to gates that may not decide as well."""
     cluster = Cluster(tmp_path, "capacity")
     with (
         cluster.queuegate(audit={"path": "-"}, sync={"local_decisions": local_decisions}),

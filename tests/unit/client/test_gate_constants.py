@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from queuegate.gate import bounds, outbox, reflector, replica, session, silence
+from queuegate.gate import bounds, reflector, replica, session, silence
 from queuegate.policy.decision import RULES
 from queuegate_server.rpc import sync_validation, validation
 from queuegate_server.sync import change_log, compiler
@@ -69,8 +69,6 @@ def _factor(text: str) -> float:
         ("internal/gate/session.go", "maxPings", session.MAX_PINGS),
         ("internal/gate/users.go", "maxUsers", replica.MAX_USERS),
         ("internal/gate/users.go", "refreshAfter", replica.REFRESH_AFTER),
-        ("internal/gate/outbox.go", "maxOutboxBytes", outbox.MAX_BYTES),
-        ("internal/gate/outbox.go", "maxSegmentBytes", outbox.MAX_SEGMENT_BYTES),
     ],
 )
 def test_gates_have_equal_limits(file: str, name: str, expected: float) -> None:
@@ -88,8 +86,6 @@ def test_gates_have_equal_limits(file: str, name: str, expected: float) -> None:
         ("Session.java", "MAX_PINGS", session.MAX_PINGS),
         ("Users.java", "MAX_USERS", replica.MAX_USERS),
         ("Users.java", "REFRESH_AFTER", replica.REFRESH_AFTER),
-        ("Outbox.java", "MAX_OUTBOX_BYTES", outbox.MAX_BYTES),
-        ("Outbox.java", "MAX_SEGMENT_BYTES", outbox.MAX_SEGMENT_BYTES),
         ("Names.java", "MAX_NAME_BYTES", validation.MAX_NAME_BYTES),
         ("Partition.java", "RULES", RULES),
     ],
@@ -110,12 +106,14 @@ def test_the_gate_for_go_decides_what_a_server_accepts(file: str, name: str, lim
 
 def test_gates_share_one_table_of_bounds() -> None:
     table = {name_in_go(name): value for name, value in vars(bounds).items() if name.isupper()}
+    table.pop("maxRefused", None)  # Go and Java have no reports
     table["maxGroupsOfUser"] = table.pop("maxGroups")  # a question has another limit of this name
     assert table_of_go() == pytest.approx(table)
     assert len(table) > 20
     text = (JAVA / "Bounds.java").read_text()
     of_java = re.findall(r" static final \w+ (\w+) = ", text)
     named = {name.removesuffix("_SECONDS"): value for name, value in vars(bounds).items()}
+    named.pop("MAX_REFUSED", None)
     named["MAX_GROUPS_OF_USER"] = named.pop("MAX_GROUPS")
     assert {name: java_constant("Bounds.java", name) for name in of_java} == pytest.approx(
         {name: value for name, value in named.items() if name.isupper()}

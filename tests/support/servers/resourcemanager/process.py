@@ -45,6 +45,8 @@ class ResourceManager:
     """A running ResourceManager."""
 
     def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
+        self.folder: Final = log.parent
+        """The folder of its logs."""
         self._process = process
         self._log = log
         self.started = self._answer()
@@ -101,7 +103,7 @@ def running_resource_manager(
     for name, content in files.items():
         text = content if isinstance(content, str) else _xml(content)
         (configuration / name).write_text(text)
-    (configuration / "log4j.properties").write_text(_LOGGING)
+    (configuration / "log4j.properties").write_text(_LOGGING + _logging_of_decisions())
     built = harness(release, program)
     classes = f"{configuration}:{hadoop_jar()}:{built}/harness.jar:{built}/lib/*"
     options = ["-Xmx512m", *_OPEN, f"-Dhadoop.log.dir={folder}", f"-Duser.home={folder}"]
@@ -130,6 +132,14 @@ def running_resource_manager(
 def _java_home() -> str:
     """Return the folder of the JDK, with whose `java` YARN starts applications."""
     return str(Path(shutil.which("java") or "java").resolve().parents[1])
+
+
+def _logging_of_decisions() -> str:
+    """Return the example of the page about Hadoop."""
+    page = (_PROJECT / "docs" / "reference" / "hadoop.md").read_text()
+    example = re.search(r"^```properties\n(log4j\..*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert example is not None
+    return example[1]
 
 
 def hadoop_jar() -> Path:

@@ -38,9 +38,9 @@ const (
 	maxGroupBytes      = 128 << 20            // the groups of all users
 	groupOverheadBytes = 64                   // per group name
 	maxLifetime        = 86_400 * time.Second // of groups
+	maxStale           = 86_400 * time.Second // of decisions without a lease
 	// The minimum time between requests for a user's groups, even if they are unavailable or expire sooner.
 	minLookup         = time.Second
 	maxForgotten      = 10_000 // users in a Forget message
-	maxRefused        = 1_000  // rejected decisions in a message
 	maxTextCharacters = 1_024  // of a server's text in the log
 )

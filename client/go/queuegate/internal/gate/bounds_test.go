@@ -68,9 +68,6 @@ func TestMessagesBeyondTheBounds(t *testing.T) {
 		"checkpoint.fleet_cursor.epoch": {{Message: &queuegatev1.SyncResponse_Checkpoint{
 			Checkpoint: &queuegatev1.SyncCheckpoint{FleetCursor: &queuegatev1.Cursor{Epoch: make([]byte, maxDigestBytes+1)}},
 		}}},
-		"reported.refused": {{Message: &queuegatev1.SyncResponse_Reported{
-			Reported: &queuegatev1.SyncReported{Refused: make([]*queuegatev1.RefusedDecision, maxRefused+1)},
-		}}},
 	} {
 		w := newWorld(t).live(whole("default", "alice"))
 		var err error

@@ -23,8 +23,6 @@ func check(response *queuegatev1.SyncResponse) error {
 	case *queuegatev1.SyncResponse_Checkpoint:
 		epoch := message.Checkpoint.GetFleetCursor().GetEpoch()
 		return checkBytes("checkpoint.fleet_cursor.epoch", epoch, maxDigestBytes)
-	case *queuegatev1.SyncResponse_Reported:
-		return checkCount("reported.refused", len(message.Reported.GetRefused()), maxRefused)
 	}
 	return nil
 }

@@ -32,8 +32,9 @@ type decider struct {
 	session *session
 	wants   *wants
 	memory  *memory
-	outbox  *Outbox // nil if decisions cannot be reported
 	clock   func() time.Duration
+	// onDecision is told each decision before its caller; nil if nobody is.
+	onDecision func(*Question, Answer)
 	// grace is how long the gate may decide from old state after its lease expires.
 	grace   atomic.Int64
 	decided atomic.Uint64
@@ -62,15 +63,12 @@ func (d *decider) Decide(question *Question) (Answer, bool) {
 	return d.answer(from, fresh, question)
 }
 
-// answer returns the decision of a memo if it is valid, after storing it for a report.
+// answer returns the decision of a memo if it is valid, after telling the program.
 func (d *decider) answer(from *state, memo *memo, question *Question) (Answer, bool) {
 	answer, holds := d.check(from, memo)
-	if holds && from.rights.report {
-		local := from.find(question.Partition, d.replica.partial)
-		if !d.outbox.add(question, local.name, answer) {
-			return Answer{}, false
-		}
-		answer, holds = d.check(from, memo) // the write may have been slow
+	if holds && d.onDecision != nil {
+		d.onDecision(question, answer)
+		answer, holds = d.check(from, memo) // the program may have been slow
 	}
 	if holds {
 		d.decided.Add(1)
@@ -132,11 +130,11 @@ func (d *decider) evaluate(from *state, question *Question) *memo {
 }
 
 // Queues returns the queues at or below the question's queue that its user may use; false if the
-// question must be sent to the server, as when decisions must be reported or the result would be stale.
+// question must be sent to the server, as when the result would be stale.
 func (d *decider) Queues(question *Question) ([]string, bool) {
 	from := d.replica.state.Load()
 	local, target := d.locate(from, question)
-	if !from.rights.decide || from.rights.report || local == nil {
+	if !from.rights.decide || local == nil {
 		return nil, false
 	}
 	groups, areGiven := from.given(local, question)

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +23,10 @@ const (
 	longestPause = 2 * time.Second
 	// releaseTime is how long Close waits until the release of the lease is sent.
 	releaseTime = 500 * time.Millisecond
-	// reportInterval is the maximum time between reports while decisions are waiting.
-	reportInterval = 200 * time.Millisecond
 )
+
+// MaxStale is the longest time that a gate may decide without a lease.
+const MaxStale = maxStale
 
 // State is whether a gate decides.
 type State string
@@ -37,7 +36,7 @@ const (
 	Connecting State = "connecting" // no policy has arrived yet
 	Live       State = "live"
 	Expired    State = "expired"   // the lease has expired
-	Forbidden  State = "forbidden" // by the server, or without a required outbox
+	Forbidden  State = "forbidden" // by the server
 	Closed     State = "closed"
 )
 
@@ -54,8 +53,9 @@ type Options struct {
 	Agent      string // the program and its version
 	Partitions []string
 	Stale      time.Duration
-	OnChange   func()  // may be nil
-	Outbox     *Outbox // nil if decisions cannot be reported
+	OnChange   func() // may be nil
+	// OnDecision is told each local decision before its caller; may be nil.
+	OnDecision func(*Question, Answer)
 }
 
 // A Gate decides under a lease from its server.
@@ -77,9 +77,7 @@ type Gate struct {
 	pause       time.Duration
 	pongs       int // on this stream
 	log         *streamLog
-	hasAnswered bool      // on any stream
-	reporter    *reporter // nil without an outbox
-	reports     bool      // whether reports may be sent on this stream
+	hasAnswered bool // on any stream
 }
 
 // Start starts a gate, which connects in the background.
@@ -91,16 +89,13 @@ func Start(options Options) *Gate {
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 		pause:   firstPause,
-		log:     newStreamLog(options.Partitions, options.Outbox != nil),
+		log:     newStreamLog(options.Partitions),
 	}
 	replica := newReplica(len(options.Partitions) > 0, func() { signal(g.changed) })
 	wants := newWants(func() { signal(g.wake) })
 	g.decider = &decider{
-		replica: replica, wants: wants, memory: newMemory(), outbox: options.Outbox, clock: newClock(),
+		replica: replica, wants: wants, memory: newMemory(), clock: newClock(), onDecision: options.OnDecision,
 		session: newSession(replica, wants, &options),
-	}
-	if options.Outbox != nil {
-		g.reporter = &reporter{outbox: options.Outbox}
 	}
 	var background context.Context
 	background, g.cancel = context.WithCancel(context.Background())
@@ -186,10 +181,6 @@ func (g *Gate) opening() *queuegatev1.SyncRequest {
 	g.reply = nil
 	g.pongs = 0
 	g.nextPing = 0
-	g.reports = false
-	if g.reporter != nil {
-		g.reporter.restart()
-	}
 	return g.session.open()
 }
 
@@ -214,14 +205,7 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 		requests = append(requests,
 			&queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Want{Want: want}})
 	}
-	idle := g.nextPing - now
-	if g.reports {
-		if report := g.reporter.next(); report != nil {
-			requests = append(requests, report)
-		}
-		idle = min(idle, reportInterval)
-	}
-	return requests, idle
+	return requests, g.nextPing - now
 }
 
 // receive applies a message from the server. lacksPolicy is whether a pong preceded any policy.
@@ -245,12 +229,6 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse, lacksPolicy bool) err
 		if g.pongs++; g.pongs > 1 {
 			g.log.recovery()
 		}
-		// Reports wait for a pong, so that the gate decides even if they break streams.
-		g.reports = g.reporter != nil && g.replica.state.Load().rights.report
-	}
-	if reported := response.GetReported(); reported != nil && g.reporter != nil {
-		g.reporter.confirm(reported)
-		signal(g.wake)
 	}
 	answer, err := g.session.receive(response, g.clock())
 	if err != nil {
@@ -298,36 +276,18 @@ func (g *Gate) noteEnd(err error) time.Duration {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		g.session.reset()
 	}
-	if g.reporter != nil && isAboutReport(err) {
-		g.reporter.split(status.Convert(err).Message())
-	}
 	g.grace.Store(int64(grace))
 	pause := g.pause
 	g.pause = min(2*pause, longestPause)
-	retryDelay := detail[*errdetails.RetryInfo](err).GetRetryDelay().AsDuration() // 0 if absent
-	return max(pause/2+rand.N(pause/2), min(retryDelay, maxRetry))
+	return max(pause/2+rand.N(pause/2), min(retryDelay(err), maxRetry))
 }
 
-// isAboutReport returns whether a report ended the stream. No other request can exceed the size limit.
-func isAboutReport(err error) bool {
-	switch status.Code(err) {
-	case codes.InvalidArgument:
-		isOfReport := func(violation *errdetails.BadRequest_FieldViolation) bool {
-			return strings.HasPrefix(violation.GetField(), "report")
-		}
-		return slices.ContainsFunc(detail[*errdetails.BadRequest](err).GetFieldViolations(), isOfReport)
-	case codes.ResourceExhausted:
-		return strings.Contains(status.Convert(err).Message(), "larger than max")
-	}
-	return false
-}
-
-// detail returns the first detail of a type, or nil.
-func detail[Detail any](err error) (none Detail) {
+// retryDelay returns the time that the server asks to wait; 0 if it does not.
+func retryDelay(err error) time.Duration {
 	for _, each := range status.Convert(err).Details() {
-		if match, is := each.(Detail); is {
-			return match
+		if info, is := each.(*errdetails.RetryInfo); is {
+			return info.GetRetryDelay().AsDuration()
 		}
 	}
-	return none
+	return 0
 }

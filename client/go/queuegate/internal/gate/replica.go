@@ -13,11 +13,10 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// rights are this gate's rights and duties, as set by the server.
+// rights are this gate's rights, as set by the server.
 type rights struct {
 	decide       bool
 	assertGroups bool // the gate may use groups given in a question
-	report       bool // the gate must report its decisions
 }
 
 // A partitionPolicy is the policy of a partition. Immutable.

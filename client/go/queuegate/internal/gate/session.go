@@ -27,8 +27,7 @@ type session struct {
 	wants      *wants
 	name       string
 	partitions []string
-	instance   []byte // identifies this gate across its streams
-	canReport  bool
+	instance   []byte        // identifies this gate across its streams
 	stale      time.Duration // how long this gate may use its last state after its lease
 	agent      string
 
@@ -51,7 +50,7 @@ type ping struct {
 func newSession(r *replica, w *wants, options *Options) *session {
 	s := &session{
 		replica: r, wants: w, name: options.Name, partitions: options.Partitions,
-		canReport: options.Outbox != nil, stale: options.Stale, agent: options.Agent,
+		stale: options.Stale, agent: options.Agent,
 		pingInterval: time.Second, instance: make([]byte, 16),
 	}
 	_, _ = rand.Read(s.instance) // never fails
@@ -200,12 +199,7 @@ func (s *session) start(opened *queuegatev1.SyncOpened) error {
 		// A lease from another server does not cover this server's state.
 		s.reset(opened.GetKeepGroupsOf()...)
 	}
-	report := opened.GetReportDecisions()
-	s.replica.allow(rights{
-		decide:       opened.GetLocalDecisions() && (s.canReport || !report),
-		assertGroups: opened.GetAssertGroups(),
-		report:       report,
-	})
+	s.replica.allow(rights{decide: opened.GetLocalDecisions(), assertGroups: opened.GetAssertGroups()})
 	return nil
 }
 

@@ -287,7 +287,6 @@ func TestRights(t *testing.T) {
 	}{
 		"all":                   {nil, whole("default", " g"), true, true},
 		"no local decisions":    {func(o *queuegatev1.SyncOpened) { o.LocalDecisions = false }, whole("default", " g"), false, false},
-		"reports":               {func(o *queuegatev1.SyncOpened) { o.ReportDecisions = true }, whole("default", " g"), false, false},
 		"no asserted groups":    {func(o *queuegatev1.SyncOpened) { o.AssertGroups = false }, whole("default", " g"), false, false},
 		"they are not needed":   {func(o *queuegatev1.SyncOpened) { o.AssertGroups = false }, whole("default", "eve g"), true, true},
 		"the partition ignores": {nil, ungiven, false, false},
@@ -681,8 +680,7 @@ func TestQueues(t *testing.T) {
 	expect(list("eve", "root"), "[] false") // a list cannot be marked as stale
 	expect(list("alice", "root.b"), "[root.b root.b.g] true")
 	w.session.open()
-	w.session.canReport = true
-	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Resumed, o.ReportDecisions = true, true }))
+	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Resumed, o.LocalDecisions = true, false }))
 	expect(list("alice", "root.b"), "[] false")
 }
 
@@ -722,4 +720,34 @@ func TestAServerThatDrainsGetsItsLeaseBack(t *testing.T) {
 	if len(instance) != 16 || !slices.Equal(instance, w.session.open().GetOpen().GetInstance()) {
 		t.Error(instance)
 	}
+}
+
+// A decision is void if its policy is replaced or its lease expires before the program has taken it.
+func TestAProgramThatTakesTime(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"another policy": func(w *world) { w.receive(whole("default", "bob")) },
+		"no lease":       func(w *world) { w.now += 5 * time.Second },
+		"none":           func(*world) {},
+	} {
+		w := newWorld(t).live(whole("default", "alice"))
+		told := 0
+		w.decider.onDecision = func(_ *Question, answer Answer) {
+			if told++; !answer.Allowed || answer.Stale {
+				t.Error(answer)
+			}
+			change(w)
+		}
+		if _, decided := w.ask("alice", "root"); decided != (name == "none") || told != 1 {
+			t.Error(name, decided, told)
+		}
+	}
+	w := newWorld(t).live(whole("default", "alice"))
+	w.decider.grace.Store(int64(time.Hour))
+	w.now += 5 * time.Second
+	w.decider.onDecision = func(_ *Question, answer Answer) {
+		if !answer.Stale {
+			t.Error(answer)
+		}
+	}
+	w.ask("alice", "root")
 }

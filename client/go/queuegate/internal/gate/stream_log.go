@@ -11,25 +11,21 @@ const (
 	maxLoggedEnds = 8  // distinct reasons before a stream recovers
 	maxLogged     = 10 // partitions of the server
 
-	forbidden = "the server forbids it to decide: sync.local_decisions is off, or this version of the" +
+	forbidden = "the server forbids it to decide: sync.local_decisions is forbid, or this version of the" +
 		" client does not support the server's rules"
-	noOutbox = "the server requires a report of each decision: set GateConfig.Outbox"
 )
 
 // A streamLog logs the events of a gate's streams. Repeated events are logged once.
 type streamLog struct {
 	partitions []string // the named partitions
-	canReport  bool
 
-	ends     map[string]bool // the reasons logged since the last stable stream
-	missing  map[string]bool // named partitions missing from the server
-	obstacle string          // why the gate may not decide
+	ends        map[string]bool // the reasons logged since the last stable stream
+	missing     map[string]bool // named partitions missing from the server
+	isForbidden bool            // whether the server forbids the gate to decide
 }
 
-func newStreamLog(partitions []string, canReport bool) *streamLog {
-	return &streamLog{
-		partitions: partitions, canReport: canReport, ends: map[string]bool{}, missing: map[string]bool{},
-	}
+func newStreamLog(partitions []string) *streamLog {
+	return &streamLog{partitions: partitions, ends: map[string]bool{}, missing: map[string]bool{}}
 }
 
 // opening logs named partitions missing from the server, and why the gate may not decide.
@@ -45,17 +41,11 @@ func (l *streamLog) opening(opened *queuegatev1.SyncOpened) {
 		slog.Warn("a gate follows partitions that the server does not have",
 			"missing", missing, "has", listed(opened.GetPartitions()))
 	}
-	obstacle := ""
-	switch {
-	case !opened.GetLocalDecisions():
-		obstacle = forbidden
-	case opened.GetReportDecisions() && !l.canReport:
-		obstacle = noOutbox
+	isForbidden := !opened.GetLocalDecisions()
+	if isForbidden && !l.isForbidden {
+		slog.Warn("a gate sends every check to the server", "reason", forbidden)
 	}
-	if obstacle != "" && obstacle != l.obstacle {
-		slog.Warn("a gate sends every check to the server", "reason", obstacle)
-	}
-	l.obstacle = obstacle
+	l.isForbidden = isForbidden
 }
 
 // end logs why a stream ended, unless that was logged since the last stable stream.

@@ -16,27 +16,22 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 	previous, logged := slog.Default(), &bytes.Buffer{}
 	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
 	t.Cleanup(func() { slog.SetDefault(previous) })
-	log := newStreamLog([]string{"a", "b"}, false)
-	greet := func(decide, report bool, partitions ...string) func() {
-		return func() {
-			log.opening(&queuegatev1.SyncOpened{
-				LocalDecisions: decide, ReportDecisions: report, Partitions: partitions,
-			})
-		}
+	log := newStreamLog([]string{"a", "b"})
+	greet := func(decide bool, partitions ...string) func() {
+		return func() { log.opening(&queuegatev1.SyncOpened{LocalDecisions: decide, Partitions: partitions}) }
 	}
 	end := func(why string) func() { return func() { log.end(errors.New(why)) } }
 	for number, each := range []struct {
 		act  func()
 		want string // empty if nothing is logged
 	}{
-		{greet(true, false, "a"), "missing=[b] has=[a]"},
-		{greet(true, false), "missing=[a] has=[]"},
-		{greet(true, false), ""},
-		{greet(false, false, "a", "b"), "sync.local_decisions"},
-		{greet(false, true), ""},
-		{greet(true, true), "GateConfig.Outbox"},
-		{greet(true, false), ""},
-		{greet(true, true), "GateConfig.Outbox"},
+		{greet(true, "a"), "missing=[b] has=[a]"},
+		{greet(true), "missing=[a] has=[]"},
+		{greet(true), ""},
+		{greet(false, "a", "b"), "sync.local_decisions"},
+		{greet(false), ""},
+		{greet(true), ""},
+		{greet(false), "sync.local_decisions"},
 		{log.recovery, ""},
 		{end("one"), "one"},
 		{end("two"), "two"},
@@ -62,8 +57,8 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 	for number := range maxLogged + 1 {
 		names = append(names, fmt.Sprintf("p%02d", number))
 	}
-	log = newStreamLog([]string{"hadop"}, false)
-	greet(true, false, names...)()
+	log = newStreamLog([]string{"hadop"})
+	greet(true, names...)()
 	if got := logged.String(); !strings.Contains(got, `missing=[hadop] has="[p00 p01 p02 p03 p04 p05 p06 p07 p08 p09 ...]"`) {
 		t.Error(got)
 	}

@@ -1,12 +1,10 @@
 package io.queuegate;
 
 import io.queuegate.internal.GateOptions;
-import io.queuegate.internal.Outbox;
 import io.queuegate.internal.StreamLoop;
 import io.queuegate.v1.SyncServiceGrpc;
-import java.io.IOException;
 import java.lang.management.ManagementFactory;
-import java.nio.file.FileSystemException;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -23,12 +21,10 @@ import java.util.List;
  */
 public final class Gate implements AutoCloseable {
   private final Client client;
-  private final Outbox outbox; // null if not configured
   private final StreamLoop loop;
 
-  private Gate(Client client, Outbox outbox, StreamLoop loop) {
+  private Gate(Client client, StreamLoop loop) {
     this.client = client;
-    this.outbox = outbox;
     this.loop = loop;
   }
 
@@ -43,18 +39,6 @@ public final class Gate implements AutoCloseable {
   public static Gate open(GateConfig config) {
     Client client = Client.connect(config.client);
     client.connection().belongsToGate();
-    Outbox outbox = null;
-    if (config.outbox != null) {
-      try {
-        outbox = new Outbox(config.outbox);
-      } catch (IOException | RuntimeException error) {
-        client.close();
-        // The message of a FileSystemException is often only a path.
-        String fault =
-            error instanceof FileSystemException ? "cannot use the folder: " + error : error.getMessage();
-        throw new IllegalArgumentException("outbox: " + fault, error);
-      }
-    }
     Connection connection = client.connection();
     GateOptions options = new GateOptions();
     options.open =
@@ -78,13 +62,15 @@ public final class Gate implements AutoCloseable {
     options.partitions = config.partitions;
     options.stale = config.stale.toNanos();
     options.onChange = config.onChange;
-    options.outbox = outbox;
+    DecisionListener listener = config.onDecision;
+    if (listener != null) {
+      options.onDecision =
+          (question, decision) ->
+              listener.decided(new DecisionRecord(options.name, Instant.now(), question, decision));
+    }
     try {
-      return new Gate(client, outbox, new StreamLoop(options));
+      return new Gate(client, new StreamLoop(options));
     } catch (RuntimeException | Error error) { // the system has no thread left
-      if (outbox != null) {
-        outbox.close();
-      }
       client.close();
       throw error;
     }
@@ -201,24 +187,12 @@ public final class Gate implements AutoCloseable {
   }
 
   /**
-   * Returns the decisions that the gate has had to report.
-   *
-   * @return the counts; null without an outbox
-   */
-  public OutboxCounts outboxCounts() {
-    return outbox == null ? null : new OutboxCounts(outbox.counts());
-  }
-
-  /**
    * Releases the lease, so that no call waits for this gate, and closes the connection, within 2 s. Calls
    * in progress and later ones throw {@link QueuegateException.Closed}.
    */
   @Override
   public void close() {
     loop.close();
-    if (outbox != null) {
-      outbox.close();
-    }
     client.close();
   }
 }

@@ -1,6 +1,6 @@
 package io.queuegate;
 
-import java.nio.file.Path;
+import io.queuegate.internal.Bounds;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -13,7 +13,6 @@ public final class GateConfig {
   private static final int MAX_PARTITIONS = 10_000;
   private static final int MAX_NAME_BYTES = 256;
   private static final int MAX_AGENT_BYTES = 64;
-  private static final Duration MAX_STALE = Duration.ofDays(365);
 
   final ClientConfig client;
   final String name;
@@ -21,7 +20,7 @@ public final class GateConfig {
   final List<String> partitions;
   final Duration stale;
   final Runnable onChange;
-  final Path outbox;
+  final DecisionListener onDecision;
 
   private GateConfig(Builder builder) {
     client = builder.client;
@@ -30,7 +29,7 @@ public final class GateConfig {
     partitions = Collections.unmodifiableList(new ArrayList<>(builder.partitions));
     stale = builder.stale;
     onChange = builder.onChange;
-    outbox = builder.outbox;
+    onDecision = builder.onDecision;
   }
 
   /**
@@ -50,7 +49,7 @@ public final class GateConfig {
     private Collection<String> partitions = Collections.emptyList();
     private Duration stale = Duration.ZERO;
     private Runnable onChange;
-    private Path outbox;
+    private DecisionListener onDecision;
 
     private Builder() {}
 
@@ -105,7 +104,7 @@ public final class GateConfig {
      * fail. Such decisions are {@link Decision#stale}, and may predate a change that a call has waited for:
      * the call's answer then names the gate.
      *
-     * @param stale at most a year. Defaults to zero
+     * @param stale at most 24 hours. Defaults to zero
      * @return this builder
      */
     public Builder stale(Duration stale) {
@@ -126,15 +125,13 @@ public final class GateConfig {
     }
 
     /**
-     * Sets a folder on a local disk that stores decisions, at most 64 MiB, until the server's audit log has
-     * them, if the server requires reports. Each gate needs its own folder. Without one, all checks are
-     * sent to such a server.
+     * Sets a listener of the gate's own decisions, which the server's audit log lacks.
      *
-     * @param outbox the folder, created if missing; null for none, the default
+     * @param onDecision the listener; null for none, the default
      * @return this builder
      */
-    public Builder outbox(Path outbox) {
-      this.outbox = outbox;
+    public Builder onDecision(DecisionListener onDecision) {
+      this.onDecision = onDecision;
       return this;
     }
 
@@ -145,8 +142,8 @@ public final class GateConfig {
      * @throws IllegalArgumentException if a setting is out of range; the message names it
      */
     public GateConfig build() {
-      expect(!stale.isNegative() && stale.compareTo(MAX_STALE) <= 0,
-          "stale must be from zero to a year, not " + stale);
+      expect(!stale.isNegative() && stale.compareTo(Duration.ofNanos(Bounds.MAX_STALE)) <= 0,
+          "stale must be 0 to 24 h, not " + stale);
       expect(partitions.size() <= MAX_PARTITIONS, "partitions must have at most 10000 names");
       int index = 0;
       for (String partition : partitions) {

@@ -11,7 +11,7 @@ public enum GateState {
    * GateConfig.Builder#stale} permits.
    */
   EXPIRED,
-  /** The server forbids the gate to decide, or requires reports and it has no outbox. */
+  /** The server forbids the gate to decide. */
   FORBIDDEN,
   /** The gate is closed. */
   CLOSED

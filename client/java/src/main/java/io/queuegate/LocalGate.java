@@ -98,7 +98,6 @@ public interface LocalGate {
   /** The rights that a server gives a gate. Immutable. */
   final class Rights {
     private final boolean decide;
-    private final boolean report;
     private final boolean stateGroups;
     private final boolean hasPartition;
     private final boolean knowsRules;
@@ -107,40 +106,24 @@ public interface LocalGate {
      * Creates rights. Gates do so; tests of their callers may as well.
      *
      * @param decide whether the server lets the gate decide
-     * @param report whether the gate must report its decisions
      * @param stateGroups whether groups that a question states are used
      * @param hasPartition whether the server has the partition
      * @param knowsRules whether the gate supports the rules of the partition
      */
-    public Rights(
-        boolean decide,
-        boolean report,
-        boolean stateGroups,
-        boolean hasPartition,
-        boolean knowsRules) {
+    public Rights(boolean decide, boolean stateGroups, boolean hasPartition, boolean knowsRules) {
       this.decide = decide;
-      this.report = report;
       this.stateGroups = stateGroups;
       this.hasPartition = hasPartition;
       this.knowsRules = knowsRules;
     }
 
     /**
-     * Returns whether the gate may decide. It may not if it must report, and has no outbox.
+     * Returns whether the gate may decide.
      *
      * @return whether it may
      */
     public boolean decide() {
       return decide;
-    }
-
-    /**
-     * Returns whether the gate must report its decisions.
-     *
-     * @return whether it must
-     */
-    public boolean report() {
-      return report;
     }
 
     /**

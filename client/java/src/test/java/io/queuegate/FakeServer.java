@@ -25,13 +25,11 @@ import io.queuegate.v1.SyncCheckpoint;
 import io.queuegate.v1.SyncOpen;
 import io.queuegate.v1.SyncOpened;
 import io.queuegate.v1.SyncPong;
-import io.queuegate.v1.SyncReport;
 import io.queuegate.v1.SyncRequest;
 import io.queuegate.v1.SyncResponse;
 import io.queuegate.v1.SyncServiceGrpc;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -144,7 +142,6 @@ final class FakeServer implements AutoCloseable {
   /** A gate's stream. */
   static final class FakeStream implements StreamObserver<SyncRequest> {
     final BlockingQueue<SyncRequest> requests = new LinkedBlockingQueue<>();
-    private final List<SyncReport> skipped = new ArrayList<>();
     volatile boolean answersPings;
     volatile boolean hasEnded;
     private final ServerCallStreamObserver<SyncResponse> responses;
@@ -203,15 +200,8 @@ final class FakeServer implements AutoCloseable {
         }
         if (request.hasPing()) {
           send(pong(request));
-        } else if (request.hasReport()) {
-          skipped.add(request.getReport());
         }
       }
-    }
-
-    /** Returns the next report. */
-    SyncReport report() throws InterruptedException {
-      return skipped.isEmpty() ? until(SyncRequest::hasReport).getReport() : skipped.remove(0);
     }
 
     SyncOpen opening() throws InterruptedException {

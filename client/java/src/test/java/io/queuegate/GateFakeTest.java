@@ -6,21 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.protobuf.Any;
-import com.google.rpc.BadRequest;
-import com.google.rpc.ErrorInfo;
 import io.grpc.Status;
-import io.grpc.StatusRuntimeException;
-import io.grpc.protobuf.StatusProto;
 import io.queuegate.v1.BatchCheckQueueAccessRequest;
 import io.queuegate.v1.PolicyPart;
-import io.queuegate.v1.RefusedDecision;
 import io.queuegate.v1.SyncOpen;
-import io.queuegate.v1.SyncReport;
-import io.queuegate.v1.SyncReported;
 import io.queuegate.v1.SyncRequest;
 import io.queuegate.v1.SyncResponse;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -28,15 +19,11 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
-import java.util.logging.Handler;
-import java.util.logging.LogRecord;
-import java.util.logging.Logger;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -45,33 +32,19 @@ import org.junit.jupiter.params.provider.MethodSource;
 class GateFakeTest {
   private static final Check ALICE = Check.of("alice", "root");
 
-  @TempDir Path folder;
   private final StringBuffer logged = new StringBuffer();
-  private final Logger logger = Logger.getLogger("io.queuegate.Gate");
-  private final Handler recorder =
-      new Handler() {
-        @Override
-        public void publish(LogRecord record) {
-          logged.append(new java.util.logging.SimpleFormatter().formatMessage(record)).append('\n');
-        }
-
-        @Override
-        public void flush() {}
-
-        @Override
-        public void close() {}
-      };
+  private LogListener listener;
   private FakeServer server;
 
   @BeforeEach
   void start() throws Exception {
     server = new FakeServer();
-    logger.addHandler(recorder);
+    listener = new LogListener(text -> logged.append(text).append('\n'));
   }
 
   @AfterEach
   void stop() {
-    logger.removeHandler(recorder);
+    listener.close();
     server.close();
   }
 
@@ -266,66 +239,6 @@ class GateFakeTest {
     }
   }
 
-  /** A decision that a server cannot accept does not block others. */
-  @Test
-  void reports() throws Exception {
-    GateConfig config = config().outbox(folder.resolve("outbox")).build();
-    try (Gate gate = Gate.open(config)) {
-      FakeServer.FakeStream stream = server.nextStream();
-      stream.greet("alice", o -> o.setReportDecisions(true));
-      becomes(gate, GateState.LIVE);
-      for (String user : new String[] {"alice", "bob", "odd", "carol", "eve"}) {
-        assertTrue(gate.checkLocally(Check.of(user, "root")) != null, user);
-      }
-      for (long settled = 0; settled < 5; ) {
-        SyncReport report = stream.report();
-        boolean isOdd = report.getDecisionsList().stream().anyMatch(each -> each.getUser().equals("odd"));
-        if (isOdd) {
-          stream.end(aboutReport());
-          stream = server.nextStream();
-          stream.greet("alice", o -> o.setReportDecisions(true));
-          settled += report.getDecisionsCount() == 1 ? 1 : 0; // a longer report is split
-        } else {
-          stream.send(reported(SyncReported.newBuilder().setId(report.getId())));
-          settled += report.getDecisionsCount();
-        }
-        long before = settled;
-        Server.eventually(
-            "it is settled",
-            () -> gate.outboxCounts().confirmed() + gate.outboxCounts().rejected() == before);
-      }
-      assertEquals(4, gate.outboxCounts().confirmed());
-      assertEquals(1, gate.outboxCounts().rejected());
-      gate.checkLocally(Check.of("dave", "root"));
-      SyncReport report = stream.report();
-      RefusedDecision.Builder refused = RefusedDecision.newBuilder().setIndex(0).setFault("user is odd");
-      stream.send(reported(SyncReported.newBuilder().setId(report.getId()).addRefused(refused)));
-      Server.eventually("it is set aside", () -> gate.outboxCounts().rejected() == 2);
-    }
-  }
-
-  private static SyncResponse reported(SyncReported.Builder reported) {
-    return SyncResponse.newBuilder().setReported(reported).build();
-  }
-
-  private static StatusRuntimeException rich(Status.Code code, com.google.protobuf.Message... details) {
-    com.google.rpc.Status.Builder status =
-        com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage("odd");
-    for (com.google.protobuf.Message each : details) {
-      status.addDetails(Any.pack(each));
-    }
-    return StatusProto.toStatusRuntimeException(status.build());
-  }
-
-  private static StatusRuntimeException aboutReport() {
-    BadRequest.FieldViolation fault =
-        BadRequest.FieldViolation.newBuilder().setField("report.decisions[0].user").build();
-    return rich(
-        Status.Code.INVALID_ARGUMENT,
-        ErrorInfo.newBuilder().setDomain("queuegate").setReason("INVALID_FIELD").build(),
-        BadRequest.newBuilder().addFieldViolations(fault).build());
-  }
-
   /** Readers and the stream do not interfere. */
   @Test
   void threadsShareAGate() throws Exception {
@@ -360,16 +273,29 @@ class GateFakeTest {
   /** An interrupted thread gets local decisions, and stays interrupted. */
   @Test
   void interrupts() throws Exception {
-    try (Gate gate = Gate.open(config().outbox(folder.resolve("outbox")).build())) {
-      FakeServer.FakeStream stream = server.nextStream();
-      stream.greet("alice", o -> o.setReportDecisions(true));
+    try (Gate gate = Gate.open(config().build())) {
+      server.nextStream().greet("alice", o -> {});
       becomes(gate, GateState.LIVE);
       Thread.currentThread().interrupt();
       Decision decision = gate.checkLocally(ALICE);
       boolean isInterrupted = Thread.interrupted();
       assertTrue(decision != null && isInterrupted, "no decision, or it has cleared the interrupt");
-      stream.report();
-      assertTrue(gate.checkLocally(ALICE) != null, "the outbox works on");
+    }
+  }
+
+  /** The program learns what the gate decides, but not what it asks. */
+  @Test
+  void decisionsAreTold() throws Exception {
+    List<DecisionRecord> told = new ArrayList<>();
+    try (Gate gate = Gate.open(config().name("shim").onDecision(told::add).build())) {
+      server.nextStream().greet("alice", o -> {});
+      becomes(gate, GateState.LIVE);
+      Decision decision = gate.check(ALICE);
+      gate.check(ALICE.withPartition("elsewhere"));
+      assertEquals(1, told.size());
+      assertEquals(ALICE, told.get(0).question());
+      assertEquals(decision, told.get(0).decision());
+      assertTrue(told.get(0).json().contains("\"caller\":\"gate:shim\""), told.get(0).json());
     }
   }
 }

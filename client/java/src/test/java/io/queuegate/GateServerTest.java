@@ -24,7 +24,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Gates of a real server: barriers, restarts, suspended processes, reports. */
+/** Gates of a real server: barriers, restarts, suspended processes, rights. */
 class GateServerTest {
   private static final Check ALICE = Check.of("alice", "root");
 
@@ -201,16 +201,12 @@ class GateServerTest {
   @Test
   void gatesThatMayNotDecide() throws Exception {
     Path policy = policy();
-    for (String decisions : Arrays.asList("forbid", "report")) {
-      Path log = folder.resolve(decisions + ".log");
-      try (Server server =
-              Server.of(
-                  policy, "--set", "audit.path=" + log, "--set", "sync.local_decisions=" + decisions);
-          Gate gate = Gate.open(GateConfig.builder().client(server.config()).build())) {
-        Server.eventually("the gate knows", () -> gate.state() == GateState.FORBIDDEN);
-        assertTrue(gate.check(ALICE).allowed());
-        assertEquals(0, gate.decided());
-      }
+    Path log = folder.resolve("audit.log");
+    try (Server server = Server.of(policy, "--set", "audit.path=" + log);
+        Gate gate = Gate.open(GateConfig.builder().client(server.config()).build())) {
+      Server.eventually("the gate knows", () -> gate.state() == GateState.FORBIDDEN);
+      assertTrue(gate.check(ALICE).allowed());
+      assertEquals(0, gate.decided());
     }
     try (Server server = Server.of(policy, "--set", "callers.loopback.roles=check");
         Gate gate = Gate.open(GateConfig.builder().client(server.config()).build())) {
@@ -221,56 +217,5 @@ class GateServerTest {
       assertEquals(GateState.CLOSED, gate.state());
       assertThrows(QueuegateException.Closed.class, () -> gate.check(ALICE));
     }
-  }
-
-  /** A server with an audit log permits gates to decide if they report every decision. */
-  @Test
-  void decisionsReachTheAuditLog() throws Exception {
-    Path policy = policy();
-    Path log = folder.resolve("audit.log");
-    String[] settings = {
-      "--set", "audit.path=" + log, "--set", "audit.records=all", "--set", "sync.local_decisions=report"
-    };
-    Server server = Server.of(policy, settings);
-    GateConfig config =
-        GateConfig.builder()
-            .client(server.config())
-            .name("shim 7")
-            .outbox(folder.resolve("outbox"))
-            .stale(Duration.ofHours(1))
-            .build();
-    int count = 2_500;
-    long before;
-    try (Gate gate = Server.live(Gate.open(config))) {
-      IllegalArgumentException inUse =
-          assertThrows(IllegalArgumentException.class, () -> Gate.open(config));
-      assertTrue(inUse.getMessage().contains("in use by another gate"), inUse.getMessage());
-      for (int i = 0; i < count; i++) {
-        Check question = Check.of("alice", "root.q" + i);
-        Server.eventually("the gate decides", () -> gate.checkLocally(question) != null);
-      }
-      Server.eventually("the log has each decision", () -> recorded(log) >= count);
-      Server.eventually(
-          "the outbox is empty",
-          () -> gate.outboxCounts().confirmed() == count && gate.outboxCounts().waitingBytes() == 0);
-      server.close();
-      before = recorded(log);
-      Server.eventually("the gate decides", () -> gate.checkLocally(ALICE) != null);
-    }
-    assertEquals(before, recorded(log));
-    String[] arguments = Arrays.copyOf(settings, settings.length + 2);
-    arguments[settings.length] = "--listen";
-    arguments[settings.length + 1] = server.address;
-    try (Server again = Server.of(policy, arguments);
-        Gate gate = Server.live(Gate.open(config))) {
-      Server.eventually("the next gate reports what was left", () -> recorded(log) > before);
-      assertEquals(server.address, again.address);
-      assertFalse(gate.outboxCounts().rejected() > 0);
-    }
-  }
-
-  private static long recorded(Path log) throws Exception {
-    List<String> lines = Files.readAllLines(log, StandardCharsets.UTF_8);
-    return lines.stream().filter(line -> line.contains("\"decided_by\":\"shim 7\"")).count();
   }
 }

@@ -6,7 +6,7 @@ import java.util.concurrent.TimeUnit;
  * Bounds on messages that a gate accepts from a server. A test compares them with those of the Python
  * gate in {@code gate/bounds.py}.
  */
-final class Bounds {
+public final class Bounds {
   static final long MAX_LEASE = TimeUnit.MILLISECONDS.toNanos(5_000); // the longest that the contract allows
   static final long MIN_PING = TimeUnit.MILLISECONDS.toNanos(100); // even if the server sends a shorter one
   static final long MAX_PING = TimeUnit.MILLISECONDS.toNanos(5_000); // a longer one would never give a lease
@@ -39,10 +39,12 @@ final class Bounds {
   static final int MAX_GROUP_BYTES = 128 << 20; // the groups of all users
   static final int GROUP_OVERHEAD_BYTES = 64; // per group name
   static final long MAX_LIFETIME = TimeUnit.MILLISECONDS.toNanos(86_400_000); // of groups
+  /** The longest time that a gate may decide without a lease, in nanoseconds. */
+  public static final long MAX_STALE = TimeUnit.MILLISECONDS.toNanos(86_400_000);
+
   // The shortest time between requests for a user's groups, even if they are unavailable or expire sooner.
   static final long MIN_LOOKUP = TimeUnit.MILLISECONDS.toNanos(1_000);
   static final int MAX_FORGOTTEN = 10_000; // users in a Forget message
-  static final int MAX_REFUSED = 1_000; // rejected decisions in a message
   static final int MAX_TEXT_CHARACTERS = 1_024; // of a server's text in the log
 
   private Bounds() {}

@@ -5,29 +5,33 @@ import io.queuegate.Decision;
 import io.queuegate.Reason;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
 
-/**
- * Makes the decisions that need no call to the server. Safe for concurrent use; a decision takes no lock,
- * unless it must be stored in an outbox.
- */
+/** Makes the decisions that need no call to the server. Safe for concurrent use; a decision takes no lock. */
 final class Decider {
   private final Replica replica;
   private final Session session;
   private final Wants wants;
   private final Memory memory = new Memory();
-  private final Outbox outbox; // null if decisions cannot be reported
+  private final BiConsumer<Check, Decision> onDecision; // null if nobody is told
   private final LongSupplier clock;
+  private final FailureLog failures = new FailureLog();
   private final LongAdder decided = new LongAdder();
   private final LongAdder decidedStale = new LongAdder();
   // How long the gate may decide from old state after its lease expires, in nanoseconds.
   private volatile long grace;
 
-  Decider(Replica replica, Session session, Wants wants, Outbox outbox, LongSupplier clock) {
+  Decider(
+      Replica replica,
+      Session session,
+      Wants wants,
+      BiConsumer<Check, Decision> onDecision,
+      LongSupplier clock) {
     this.replica = replica;
     this.session = session;
     this.wants = wants;
-    this.outbox = outbox;
+    this.onDecision = onDecision;
     this.clock = clock;
   }
 
@@ -95,7 +99,7 @@ final class Decider {
       if (decision == null) {
         return null;
       }
-      memo = new Memory.Memo(question, decision, from.generation, null, local.name);
+      memo = new Memory.Memo(question, decision, from.generation, null);
       memory.add(memo);
     }
     return memo.entry == null ? answer(from, memo) : null;
@@ -106,14 +110,12 @@ final class Decider {
     return current(from, NO_DECISION, entry) != null;
   }
 
-  /** Returns the decision of a memo if it is valid, after storing it for a report; else null. */
+  /** Returns the decision of a memo if it is valid, after telling the program; else null. */
   private Decision answer(Replica.State from, Memory.Memo memo) {
     Decision decision = current(from, memo.decision, memo.entry);
-    if (decision != null && from.rights.report) {
-      if (outbox == null || !outbox.add(memo.question, memo.partition, decision)) {
-        return null;
-      }
-      decision = current(from, memo.decision, memo.entry); // the write may have been slow
+    if (decision != null && onDecision != null) {
+      tell(memo.question, decision);
+      decision = current(from, memo.decision, memo.entry); // the program may have been slow
     }
     if (decision != null) {
       decided.increment();
@@ -122,6 +124,14 @@ final class Decider {
       }
     }
     return decision;
+  }
+
+  private void tell(Check question, Decision decision) {
+    try {
+      onDecision.accept(question, decision);
+    } catch (Throwable fault) { // which must not change the decision
+      failures.note("The listener of a gate's decisions has failed.", fault);
+    }
   }
 
   /** Returns a decision if its state is still current and covered by a lease; else null. */
@@ -177,19 +187,18 @@ final class Decider {
               ? local.partition.decide(target, user, entry.groups, realUser, local.revision)
               : new Decision(false, Reason.UNKNOWN_USER, "", "", local.revision, target.evaluated, false);
     }
-    return new Memory.Memo(question, decision, from.generation, entry, local.name);
+    return new Memory.Memo(question, decision, from.generation, entry);
   }
 
   /**
    * Returns the queues at or below the question's queue, or all if it is empty, that its user may use;
-   * null if the question must be sent to the server, as when decisions must be reported or the result
-   * would be stale.
+   * null if the question must be sent to the server, as when the result would be stale.
    */
   List<String> queues(Check question) {
     Replica.State from = replica.state();
     Check asked = question.queue().isEmpty() ? rooted(question) : question;
     Replica.PartitionPolicy local = locate(from, asked);
-    if (!from.rights.decide || from.rights.report || local == null || question.atLeast() != null) {
+    if (!from.rights.decide || local == null || question.atLeast() != null) {
       return null;
     }
     Partition.Target target = local.partition.locate(asked.queue(), asked.access());

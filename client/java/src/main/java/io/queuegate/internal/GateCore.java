@@ -24,8 +24,8 @@ final class GateCore {
 
   static final long LONGEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(2_000);
 
-  /** The maximum time between reports while decisions are waiting. */
-  private static final long REPORT_INTERVAL = TimeUnit.MILLISECONDS.toNanos(200);
+  /** How long a gate that can send nothing waits until it looks again. */
+  private static final long IDLE = TimeUnit.MILLISECONDS.toNanos(200);
 
   private final GateOptions options;
   private final Clock clock;
@@ -40,14 +40,12 @@ final class GateCore {
 
   // Guarded by this object, like the session.
   private final StreamLog log;
-  private final Reporter reporter; // null without an outbox
   private Object stream; // the one whose messages count; null if none
   private long nextPing;
   private SyncRequest reply; // the acknowledgment to send; null if none
   private long pause = FIRST_PAUSE;
   private int pongs; // on this stream
   private boolean hasAnswered; // on any stream
-  private boolean reports; // whether reports may be sent on this stream
 
   /** Messages that are due, and the time until the next ones unless woken earlier. */
   static final class Due {
@@ -59,16 +57,13 @@ final class GateCore {
     this.options = options;
     this.clock = clock;
     this.wake = wake;
-    Outbox outbox = options.outbox;
     replica = new Replica(!options.partitions.isEmpty(), onPolicy);
     wants = new Wants(wake);
-    session =
-        new Session(replica, wants, options.name, options.partitions, outbox != null, clock.error());
-    decider = new Decider(replica, session, wants, outbox, clock::now);
+    session = new Session(replica, wants, options.name, options.partitions, clock.error());
+    decider = new Decider(replica, session, wants, options.onDecision, clock::now);
     view = new LocalView(replica, wants, decider, clock::now);
     session.introduce(options.stale, options.agent, view::counts);
-    log = new StreamLog(options.partitions, outbox != null);
-    reporter = outbox == null ? null : new Reporter(outbox);
+    log = new StreamLog(options.partitions);
   }
 
   LocalView view() {
@@ -135,10 +130,6 @@ final class GateCore {
     }
     pongs = 0;
     nextPing = Clock.NEVER;
-    reports = false;
-    if (reporter != null) {
-      reporter.restart();
-    }
     return session.open();
   }
 
@@ -151,7 +142,7 @@ final class GateCore {
     }
     long now = clock.now();
     if (isClosed || now >= Clock.FOREVER) { // without a readable clock, nothing can be measured
-      due.idle = REPORT_INTERVAL;
+      due.idle = IDLE;
       return due;
     }
     if (now >= nextPing) {
@@ -164,13 +155,6 @@ final class GateCore {
       due.requests.add(SyncRequest.newBuilder().setWant(want).build());
     }
     due.idle = nextPing - now;
-    if (reports) {
-      SyncRequest report = reporter.next();
-      if (report != null) {
-        due.requests.add(report);
-      }
-      due.idle = Math.min(due.idle, REPORT_INTERVAL);
-    }
     return due;
   }
 
@@ -197,12 +181,6 @@ final class GateCore {
       if (++pongs > 1) {
         log.recovery();
       }
-      // Reports wait for a pong, so that the gate decides even if they break streams.
-      reports = reporter != null && replica.state().rights.report;
-    }
-    if (response.hasReported() && reporter != null) {
-      reporter.confirm(response.getReported());
-      wake.run();
     }
     SyncRequest answer = session.receive(response, clock.now());
     if (response.hasPong() && !lacksPolicy) {
@@ -262,13 +240,9 @@ final class GateCore {
     decider.setGrace(grace); // before all that takes time
     boolean isOwn = end instanceof StreamErrors.OwnEnd;
     log.end(isOwn ? status.getDescription() : options.explain.apply(end, hasAnswered));
-    StreamErrors.Details details = StreamErrors.details(end);
-    if (reporter != null && details.isAboutReport) {
-      reporter.split(String.valueOf(status.getDescription()));
-    }
     long last = pause;
     pause = Math.min(2 * last, LONGEST_PAUSE);
     long jittered = last / 2 + ThreadLocalRandom.current().nextLong(last / 2);
-    return Math.max(jittered, Math.min(details.retryDelay, Bounds.MAX_RETRY));
+    return Math.max(jittered, Math.min(StreamErrors.retryDelay(end), Bounds.MAX_RETRY));
   }
 }

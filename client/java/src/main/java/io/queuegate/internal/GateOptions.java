@@ -1,10 +1,13 @@
 package io.queuegate.internal;
 
+import io.grpc.stub.ClientResponseObserver;
+import io.queuegate.Check;
+import io.queuegate.Decision;
 import io.queuegate.v1.SyncRequest;
 import io.queuegate.v1.SyncResponse;
-import io.grpc.stub.ClientResponseObserver;
 import java.util.Collections;
 import java.util.List;
+import java.util.function.BiConsumer;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
 
@@ -37,8 +40,8 @@ public final class GateOptions {
   /** Called after the gate has switched to another policy; null for none. */
   public Runnable onChange;
 
-  /** Stores decisions for reports; null if they cannot be reported. */
-  public Outbox outbox;
+  /** Told each local decision before its caller; null for none. */
+  public BiConsumer<Check, Decision> onDecision;
 
   /** Creates options without any values. */
   public GateOptions() {}

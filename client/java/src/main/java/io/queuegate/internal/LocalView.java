@@ -103,7 +103,6 @@ final class LocalView implements LocalGate {
     Replica.PartitionPolicy policy = now.policies.get(partition);
     return new Rights(
         now.rights.decide,
-        now.rights.report,
         now.rights.assertGroups && (policy == null || policy.useGivenGroups),
         policy != null,
         policy != null && policy.partition != null);

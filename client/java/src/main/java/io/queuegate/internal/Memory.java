@@ -23,14 +23,12 @@ final class Memory {
     final Decision decision;
     final long generation; // of the evaluated state
     final Users.Entry entry; // the groups that the decision used; null if none
-    final String partition; // the name of the evaluated partition
 
-    Memo(Check question, Decision decision, long generation, Users.Entry entry, String partition) {
+    Memo(Check question, Decision decision, long generation, Users.Entry entry) {
       this.question = question;
       this.decision = decision;
       this.generation = generation;
       this.entry = entry;
-      this.partition = partition;
     }
   }
 

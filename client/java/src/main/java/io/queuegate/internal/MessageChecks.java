@@ -34,9 +34,6 @@ final class MessageChecks {
             response.getCheckpoint().getFleetCursor().getEpoch(),
             Bounds.MAX_DIGEST_BYTES);
         break;
-      case REPORTED:
-        checkCount("reported.refused", response.getReported().getRefusedCount(), Bounds.MAX_REFUSED);
-        break;
       default:
         break;
     }

@@ -3,7 +3,7 @@ package io.queuegate.internal;
 import java.util.Locale;
 
 /** The names of queues, users and partitions. The rules equal those of the server's core in Python. */
-final class Names {
+public final class Names {
   static final String ROOT = "root";
   static final String WILDCARD = "*"; // everyone
   static final String ANY_NAME = "*"; // any created queue
@@ -18,8 +18,13 @@ final class Names {
 
   private Names() {}
 
-  /** Returns the name of a partition without the resource manager ID: {@code [rm]gpu} becomes gpu. */
-  static String partition(String text) {
+  /**
+   * Returns the name of a partition without the resource manager ID.
+   *
+   * @param text the name in a question, such as {@code [rm]gpu}
+   * @return the name, such as {@code gpu}; {@code default} if the text is empty
+   */
+  public static String partition(String text) {
     if (text.isEmpty()) {
       return DEFAULT_PARTITION;
     }

@@ -8,7 +8,6 @@ public final class PropertyNames {
     {"TlsConfig.withCaFile", "queuegate.tls.ca-file"},
     {"TlsConfig.withCertificate", "queuegate.tls.certificate-file"},
     {"TlsConfig.withServerName", "queuegate.tls.server-name"},
-    {"GateConfig.outbox", "queuegate.outbox"},
     {"tokenFile", "queuegate.token-file"},
     {"caFile", "queuegate.tls.ca-file"},
     {"certificateFile", "queuegate.tls.certificate-file"},
@@ -25,7 +24,7 @@ public final class PropertyNames {
    */
   public static String in(String message) {
     String named = String.valueOf(message);
-    named = named.matches("(?s)(address|name|outbox)\\b.*") ? PREFIX + named : named;
+    named = named.matches("(?s)(address|name)\\b.*") ? PREFIX + named : named;
     for (String[] each : NAMES) {
       named = named.replace(each[0], each[1]);
     }

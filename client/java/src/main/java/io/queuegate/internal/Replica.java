@@ -38,7 +38,7 @@ final class Replica {
   private final boolean isPartial; // whether the gate follows only some partitions
   private final Runnable onPolicy;
   private volatile State state =
-      new State(0, Collections.<String, PartitionPolicy>emptyMap(), new Rights(false, false, false));
+      new State(0, Collections.<String, PartitionPolicy>emptyMap(), new Rights(false, false));
 
   private final Map<String, PartitionPolicy> held = new HashMap<>(); // including unconfirmed ones
   private final long[] heldSize = new long[LIMITS.length];
@@ -46,16 +46,14 @@ final class Replica {
   private long[] partSize;
   private boolean isReadable; // whether the gate supports the rules of the incomplete policy
 
-  /** A gate's rights and duties, as set by the server. */
+  /** A gate's rights, as set by the server. */
   static final class Rights {
     final boolean decide;
     final boolean assertGroups; // whether the gate may use groups given in a question
-    final boolean report; // whether the gate must report its decisions
 
-    Rights(boolean decide, boolean assertGroups, boolean report) {
+    Rights(boolean decide, boolean assertGroups) {
       this.decide = decide;
       this.assertGroups = assertGroups;
-      this.report = report;
     }
   }
 
@@ -130,9 +128,7 @@ final class Replica {
   /** Sets the rights. */
   void allow(Rights given) {
     Rights now = state.rights;
-    if (now.decide != given.decide
-        || now.assertGroups != given.assertGroups
-        || now.report != given.report) {
+    if (now.decide != given.decide || now.assertGroups != given.assertGroups) {
       replace(state.policies, given);
     }
   }

@@ -39,7 +39,6 @@ final class Session {
   private final Wants wants;
   private final String name;
   private final List<String> partitions;
-  private final boolean canReport;
   private final long clockError; // by how much the clock may lag
   private final ByteString instance; // identifies this gate across its streams
 
@@ -60,18 +59,11 @@ final class Session {
   private long lastPing;
   private final Deque<long[]> pings = new ArrayDeque<>(); // the ID and time of each in flight, oldest first
 
-  Session(
-      Replica replica,
-      Wants wants,
-      String name,
-      List<String> partitions,
-      boolean canReport,
-      long clockError) {
+  Session(Replica replica, Wants wants, String name, List<String> partitions, long clockError) {
     this.replica = replica;
     this.wants = wants;
     this.name = name;
     this.partitions = partitions;
-    this.canReport = canReport;
     this.clockError = clockError;
     byte[] random = new byte[INSTANCE_BYTES];
     new SecureRandom().nextBytes(random);
@@ -269,10 +261,7 @@ final class Session {
       // A lease from another server does not cover this server's state.
       reset(opened.getKeepGroupsOfList());
     }
-    boolean report = opened.getReportDecisions();
-    replica.allow(
-        new Replica.Rights(
-            opened.getLocalDecisions() && (canReport || !report), opened.getAssertGroups(), report));
+    replica.allow(new Replica.Rights(opened.getLocalDecisions(), opened.getAssertGroups()));
   }
 
   /** Extends the lease. It is measured from the time when the acknowledged ping was sent. */

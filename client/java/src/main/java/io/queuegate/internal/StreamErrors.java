@@ -3,7 +3,6 @@ package io.queuegate.internal;
 import com.google.protobuf.Any;
 import com.google.protobuf.Duration;
 import com.google.protobuf.InvalidProtocolBufferException;
-import com.google.rpc.BadRequest;
 import com.google.rpc.RetryInfo;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
@@ -21,14 +20,6 @@ final class StreamErrors {
   private static final Status.Code PROTOCOL_VIOLATED = Status.Code.DATA_LOSS;
 
   private StreamErrors() {}
-
-  /** The facts about an error that a gate needs. */
-  static final class Details {
-    /** Whether a report ended the stream. No other request can exceed the size limit. */
-    boolean isAboutReport;
-
-    long retryDelay; // in nanoseconds; 0 if the server requests none
-  }
 
   static StatusRuntimeException protocolViolated(String fault) {
     return PROTOCOL_VIOLATED
@@ -59,31 +50,23 @@ final class StreamErrors {
         && String.valueOf(status.getDescription()).contains("maximum size " + RECEIVE_LIMIT);
   }
 
-  static Details details(Throwable error) {
-    Details details = new Details();
-    Status status = Status.fromThrowable(error);
+  /** Returns the time that the server requests before another stream, in nanoseconds; 0 if none. */
+  static long retryDelay(Throwable error) {
     com.google.rpc.Status rich = StatusProto.fromThrowable(error);
-    details.isAboutReport =
-        status.getCode() == Status.Code.RESOURCE_EXHAUSTED
-            && String.valueOf(status.getDescription()).contains("larger than max");
     if (rich == null) {
-      return details;
+      return 0;
     }
     try {
       for (Any each : rich.getDetailsList()) {
         if (each.is(RetryInfo.class)) {
           Duration delay = each.unpack(RetryInfo.class).getRetryDelay();
           long seconds = Math.max(0, Math.min(delay.getSeconds(), 3_600)); // far above the accepted delay
-          details.retryDelay = TimeUnit.SECONDS.toNanos(seconds) + Math.max(0, delay.getNanos());
-        } else if (each.is(BadRequest.class) && status.getCode() == Status.Code.INVALID_ARGUMENT) {
-          for (BadRequest.FieldViolation fault : each.unpack(BadRequest.class).getFieldViolationsList()) {
-            details.isAboutReport |= fault.getField().startsWith("report");
-          }
+          return TimeUnit.SECONDS.toNanos(seconds) + Math.max(0, delay.getNanos());
         }
       }
     } catch (InvalidProtocolBufferException malformed) {
-      return details; // the rest is malformed
+      return 0;
     }
-    return details;
+    return 0;
   }
 }

@@ -16,20 +16,16 @@ final class StreamLog {
   static final int MAX_LOGGED_ENDS = 8;
 
   private static final String FORBIDDEN =
-      "the server forbids it to decide: sync.local_decisions is off, or this version of the client does not"
+      "the server forbids it to decide: sync.local_decisions is forbid, or this version of the client does not"
           + " support the server's rules";
-  private static final String NO_OUTBOX =
-      "the server requires a report of each decision: set GateConfig.outbox";
 
   private final List<String> partitions; // the named ones
-  private final boolean canReport;
   private final Set<String> ends = new HashSet<>(); // the reasons logged since the last stable stream
   private final Set<String> missing = new HashSet<>(); // named partitions missing from the server
-  private String obstacle = ""; // why the gate may not decide
+  private boolean isForbidden; // whether the server forbids the gate to decide
 
-  StreamLog(List<String> partitions, boolean canReport) {
+  StreamLog(List<String> partitions) {
     this.partitions = partitions;
-    this.canReport = canReport;
   }
 
   /** Logs named partitions missing from the server, and why the gate may not decide. */
@@ -41,16 +37,10 @@ final class StreamLog {
       warn("A gate follows partitions that the server does not have: " + LogText.listed(absent)
           + ". The server has " + LogText.listed(opened.getPartitionsList()) + ".");
     }
-    String now = "";
-    if (!opened.getLocalDecisions()) {
-      now = FORBIDDEN;
-    } else if (opened.getReportDecisions() && !canReport) {
-      now = NO_OUTBOX;
+    if (!opened.getLocalDecisions() && !isForbidden) {
+      warn("A gate sends every check to the server: " + FORBIDDEN + ".");
     }
-    if (!now.isEmpty() && !now.equals(obstacle)) {
-      warn("A gate sends every check to the server: " + now + ".");
-    }
-    obstacle = now;
+    isForbidden = !opened.getLocalDecisions();
   }
 
   /** Logs why a stream ended, unless that was logged since the last stable stream. */

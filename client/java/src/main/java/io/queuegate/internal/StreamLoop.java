@@ -13,7 +13,6 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
-import java.util.logging.Level;
 
 /**
  * A gate with its threads: one keeps a stream open, sends messages when they are due, and watches that
@@ -33,7 +32,7 @@ public final class StreamLoop implements AutoCloseable {
   private final Thread thread;
   private final AtomicBoolean signalled = new AtomicBoolean();
   private final Semaphore changed = new Semaphore(0);
-  private volatile String lastFailure; // the class of what the gate failed with; null if it has not
+  private final FailureLog failures = new FailureLog();
   private volatile long abandonAt; // when a closed gate stops waiting; meaningful once it is closed
 
   /**
@@ -186,22 +185,8 @@ public final class StreamLoop implements AutoCloseable {
     return GateCore.LONGEST_PAUSE;
   }
 
-  /** Logs a failure of the gate, unless it is the last one again. */
   private void noteFailure(Throwable fault) {
-    String text = fault.getClass().getName();
-    if (!text.equals(lastFailure)) {
-      lastFailure = text;
-      logFailure("A gate has failed; it drops its state and connects again.", fault);
-    }
-  }
-
-  /** Logs a failure of this process. Throws nothing, unlike a logger without memory. */
-  private static void logFailure(String what, Throwable fault) {
-    try {
-      StreamLog.LOG.log(Level.SEVERE, what, fault);
-    } catch (Throwable lost) {
-      // The failure cannot be logged.
-    }
+    failures.note("A gate has failed; it drops its state and connects again.", fault);
   }
 
   /** Opens a stream, applies its messages until it ends, and returns the error that ended it. */
@@ -262,7 +247,7 @@ public final class StreamLoop implements AutoCloseable {
       try {
         options.onChange.run();
       } catch (Throwable fault) {
-        logFailure("The function that a gate calls after changes has failed.", fault);
+        FailureLog.log("The function that a gate calls after changes has failed.", fault);
       }
     }
   }

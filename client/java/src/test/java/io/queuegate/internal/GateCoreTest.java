@@ -15,6 +15,7 @@ import io.grpc.Status;
 import io.queuegate.Check;
 import io.queuegate.Decision;
 import io.queuegate.GateState;
+import io.queuegate.LogListener;
 import io.queuegate.v1.SyncDraining;
 import io.queuegate.v1.SyncOpened;
 import io.queuegate.v1.SyncRequest;
@@ -22,7 +23,6 @@ import io.queuegate.v1.SyncResponse;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.logging.Handler;
 import org.junit.jupiter.api.Test;
 
 /** A gate across its streams. */
@@ -73,10 +73,9 @@ class GateCoreTest {
   @Test
   void aMistypedPartitionIsLoggedWithThoseThatExist() throws ProtocolFault {
     List<String> logged = new ArrayList<>();
-    Handler handler = OutboxTest.onLog(record -> logged.add(String.valueOf(record.getParameters()[0])));
-    StreamLog.LOG.addHandler(handler);
+    LogListener listener = new LogListener(logged::add);
     try {
-      StreamLog log = new StreamLog(Arrays.asList("default", "hadop"), true);
+      StreamLog log = new StreamLog(Arrays.asList("default", "hadop"));
       log.opening(SyncOpened.newBuilder().setLocalDecisions(true).addPartitions("default").build());
       List<String> many = new ArrayList<>();
       for (int i = 10; i < 21; i++) {
@@ -85,7 +84,7 @@ class GateCoreTest {
       log.opening(SyncOpened.newBuilder().setLocalDecisions(true).addAllPartitions(many).build());
       log.opening(SyncOpened.newBuilder().setLocalDecisions(true).build());
     } finally {
-      StreamLog.LOG.removeHandler(handler);
+      listener.close();
     }
     String start = "A gate follows partitions that the server does not have: ";
     assertEquals(

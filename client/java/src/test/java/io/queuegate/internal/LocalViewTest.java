@@ -157,11 +157,9 @@ class LocalViewTest {
     view.notePong();
     Rights rights = view.rights("default");
     assertTrue(rights.decide() && rights.stateGroups() && rights.hasPartition() && rights.knowsRules());
-    assertFalse(rights.report());
     assertFalse(view.rights("other").hasPartition());
-    w.receive(opened(to -> to.setLocalDecisions(false).setAssertGroups(false).setReportDecisions(true)));
+    w.receive(opened(to -> to.setLocalDecisions(false).setAssertGroups(false)));
     rights = view.rights("default");
-    assertTrue(rights.report());
     assertFalse(rights.decide() || rights.stateGroups());
     view.noteEnd(Status.Code.PERMISSION_DENIED);
     assertNull(view.rights("default"));

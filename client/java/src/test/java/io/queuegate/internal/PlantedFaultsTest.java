@@ -3,6 +3,7 @@ package io.queuegate.internal;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
+import io.queuegate.DecisionRecordTest;
 import io.queuegate.Planted;
 import java.nio.file.Path;
 import java.util.stream.Stream;
@@ -20,7 +21,7 @@ class PlantedFaultsTest {
   }
 
   static Stream<Planted> faults() {
-    return Stream.of(protocol(), decisions(), policies(), chains(), clocks(), outboxes(), settings())
+    return Stream.of(protocol(), decisions(), policies(), chains(), clocks(), records(), settings())
         .flatMap(each -> each);
   }
 
@@ -84,11 +85,13 @@ class PlantedFaultsTest {
   private static Stream<Planted> decisions() {
     return Stream.of(
         in("Decider", "decides from a state that was replaced",
-            "replica.state() != from", "false", OutboxTest.class),
-        in("Decider", "decides after a slow write without a lease",
-            "decision = current(from, memo.decision, memo.entry); // the", "// the", OutboxTest.class),
-        in("Decider", "decides without a report", "|| !outbox.add(memo.question, memo.partition, decision)", "",
-            OutboxTest.class),
+            "replica.state() != from", "false", TellingTest.class),
+        in("Decider", "decides after a slow listener without a lease",
+            "decision = current(from, memo.decision, memo.entry); // the", "// the", TellingTest.class),
+        in("Decider", "decides without telling its program", "tell(memo.question, decision);", "",
+            TellingTest.class),
+        in("Decider", "lets its program's failures change decisions", "catch (Throwable fault) { // which",
+            "catch (Exception fault) { // which", TellingTest.class),
         in("Decider", "uses groups beyond their lifetime",
             "validUntil = Math.min(validUntil, entry.expiresAt());", "", SessionTest.class),
         in("Decider", "hides that state is stale", "        true);\n  }\n\n  /** Decides",
@@ -204,25 +207,14 @@ class PlantedFaultsTest {
             "now < Clock.FOREVER && now >= at", "now >= at", SessionTest.class));
   }
 
-  private static Stream<Planted> outboxes() {
+  private static Stream<Planted> records() {
     return Stream.of(
-        in("Outbox", "stores more than fits", "waitingBytes + record.size() > MAX_OUTBOX_BYTES", "false",
-            OutboxTest.class),
-        in("Outbox", "shares its folder in a process", "!IN_USE.add(realFolder)", "false", OutboxTest.class),
-        in("Outbox", "drops a damaged file", "if (unreadable != null) {", "if (false) {", OutboxTest.class),
-        in("Outbox", "forgets what an earlier process left", "sealed.addAll(segments);", "", OutboxTest.class),
-        in("Segment", "writes digits that it cannot read", "String.format(Locale.ROOT, ", "String.format(",
-            OutboxTest.class),
-        in("Reporter", "takes any confirmation for that of its report",
-            "inFlight == 0 || answer.getId() != inFlight", "inFlight == 0", ReporterTest.class),
-        in("Reporter", "removes decisions that were not reported",
-            "if (groups.isEmpty()) {\n      outbox.removeOldest();", "if (true) {\n      outbox.removeOldest();",
-            ReporterTest.class),
-        in("Reporter", "loses decisions that the server rejects",
-            "outbox.reject(rejected, faults.get(faults.firstKey()));", "", ReporterTest.class),
-        in("Reporter", "waits on a new stream for a confirmation of the last one",
-            "    inFlight = 0;\n  }\n\n  /** Returns the next", "  }\n\n  /** Returns the next",
-            ReporterTest.class));
+        Planted.in("writes words in the letters of the machine's language", "io/queuegate/DecisionRecord",
+            "toLowerCase(Locale.ROOT)", "toLowerCase(Locale.getDefault())", DecisionRecordTest.class),
+        Planted.in("writes that a question contains no groups if it says nothing", "io/queuegate/DecisionRecord",
+            "if (question.groups() != null) {\n      record.addProperty(\"groups_in_request\", question.groups().size());",
+            "{\n      record.addProperty(\"groups_in_request\", question.groups() == null ? 0 : 2);",
+            DecisionRecordTest.class));
   }
 
   private static Stream<Planted> settings() {
@@ -242,9 +234,9 @@ class PlantedFaultsTest {
   @Test
   void withoutAFaultTheTestsPass() throws Exception {
     Planted nothing =
-        in("Reporter", "nothing", "private long last;", "private long last = 0;", SessionTest.class,
+        in("Session", "nothing", "private long lastPing;", "private long lastPing = 0;", SessionTest.class,
             BoundsTest.class, DecideTest.class, LivenessTest.class, LocalViewTest.class, ClockTest.class,
-            OutboxTest.class, ReporterTest.class, GateCoreTest.class, GateVectorsTest.class,
+            TellingTest.class, DecisionRecordTest.class, GateCoreTest.class, GateVectorsTest.class,
             SecretFilesTest.class);
     assertEquals(0, nothing.failures(folder));
   }

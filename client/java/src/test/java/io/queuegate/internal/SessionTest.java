@@ -61,7 +61,7 @@ class SessionTest {
   void aClockThatLagsShortensTheLease() throws ProtocolFault {
     Session session =
         new Session(
-            new Replica(false, () -> {}), new Wants(() -> {}), "gate", Collections.emptyList(), false, 7);
+            new Replica(false, () -> {}), new Wants(() -> {}), "gate", Collections.emptyList(), 7);
     session.open();
     session.receive(opened(), 0);
     session.receive(pong(session.ping(HOUR).getPing().getId()), HOUR);
@@ -264,9 +264,6 @@ class SessionTest {
     assertNull(w.decider.decide(question));
     w.session.open();
     w.receive(opened(o -> o.setResumed(true).setLocalDecisions(false)));
-    assertNull(w.decider.decide(question));
-    w.session.open();
-    w.receive(opened(o -> o.setResumed(true).setReportDecisions(true)));
     assertNull(w.decider.decide(question));
     w.session.open();
     w.receive(opened(o -> o.setResumed(true)));

@@ -19,6 +19,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
 /** A gate without a stream, with a stopped clock. */
@@ -37,10 +38,10 @@ final class World {
     this(null, partitions);
   }
 
-  World(Outbox outbox, String... partitions) {
+  World(BiConsumer<Check, Decision> onDecision, String... partitions) {
     replica = new Replica(partitions.length > 0, () -> changes++);
-    session = new Session(replica, wants, "gate", Arrays.asList(partitions), outbox != null, 0);
-    decider = new Decider(replica, session, wants, outbox, () -> now);
+    session = new Session(replica, wants, "gate", Arrays.asList(partitions), 0);
+    decider = new Decider(replica, session, wants, onDecision, () -> now);
   }
 
   /** Processes messages, and returns the last acknowledgment. */

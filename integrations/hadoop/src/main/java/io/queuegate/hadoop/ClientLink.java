@@ -4,6 +4,7 @@ import io.grpc.Status;
 import io.queuegate.Check;
 import io.queuegate.ClientConfig;
 import io.queuegate.Decision;
+import io.queuegate.DecisionRecord;
 import io.queuegate.Gate;
 import io.queuegate.GateConfig;
 import io.queuegate.GateState;
@@ -11,7 +12,6 @@ import io.queuegate.LocalGate;
 import io.queuegate.TlsConfig;
 import io.queuegate.internal.LogText;
 import io.queuegate.internal.PropertyNames;
-import java.nio.file.Paths;
 import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
@@ -21,9 +21,17 @@ import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.apache.hadoop.util.VersionInfo;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** A connection through queuegate's client. */
 final class ClientLink implements GateLink {
+  /**
+   * What the server's audit log lacks. On the level DEBUG, since Hadoop prints INFO by default, and YARN asks
+   * about each queue of a page.
+   */
+  private static final Logger DECISIONS = LoggerFactory.getLogger("io.queuegate.decisions");
+
   private static final long POLL_MILLIS = 2;
   private static final int MAX_AGENT = 64;
   /** A policy or groups that arrive meanwhile void a decision. */
@@ -77,17 +85,20 @@ final class ClientLink implements GateLink {
               ? tls
               : tls.withCertificate(settings.certificateFile, settings.keyFile));
     }
-    GateConfig.Builder config =
-        GateConfig.builder()
-            .client(client.build())
-            .partitions(Collections.singletonList(settings.partition))
-            .stale(settings.stale)
-            .name(settings.name)
-            .agent(agent());
-    if (!settings.outbox.isEmpty()) {
-      config.outbox(Paths.get(settings.outbox));
+    return GateConfig.builder()
+        .client(client.build())
+        .partitions(Collections.singletonList(settings.partition))
+        .stale(settings.stale)
+        .name(settings.name)
+        .agent(agent())
+        .onDecision(ClientLink::log)
+        .build();
+  }
+
+  static void log(DecisionRecord record) {
+    if (DECISIONS.isDebugEnabled()) {
+      DECISIONS.debug(record.json());
     }
-    return config.build();
   }
 
   /** Returns this program with its version and Hadoop's, as in {@code queuegate-hadoop/1.0.0 hadoop/3.4.2}. */
@@ -234,14 +245,9 @@ final class ClientLink implements GateLink {
     if (fault != null || rights == null) {
       return fault;
     }
-    if (rights.report() && settings.outbox.isEmpty()) {
-      return "the server keeps an audit log of all decisions: set " + Key.OUTBOX.text
-          + " to a folder on a local disk";
-    }
     if (!rights.decide()) {
-      return "the server does not let this jar decide: set sync.local_decisions: report in its settings, and "
-          + Key.OUTBOX.text + " here, if it keeps an audit log, and otherwise upgrade the older one of the server "
-          + "and this jar";
+      return "the server does not let this jar decide: set sync.local_decisions: allow in its settings if it "
+          + "keeps an audit log, and otherwise upgrade the older one of the server and this jar";
     }
     if (statesGroups && !rights.stateGroups()) {
       return "the server ignores the groups that this caller states: set assert_groups: true for the caller, and "

@@ -13,7 +13,6 @@ enum Key {
   GROUPS_MAX_USERS("groups.max-users", "10000"),
   LOOKUP_TIMEOUT("lookup-timeout", "2s"),
   NAME("name", ""),
-  OUTBOX("outbox", ""),
   TOKEN_FILE("token-file", ""),
   TLS("tls", "false"),
   TLS_CA_FILE("tls.ca-file", ""),

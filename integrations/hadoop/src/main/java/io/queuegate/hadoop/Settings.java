@@ -1,5 +1,6 @@
 package io.queuegate.hadoop;
 
+import io.queuegate.internal.Bounds;
 import io.queuegate.internal.LogText;
 import io.queuegate.internal.SecretFiles;
 import java.io.IOException;
@@ -27,7 +28,6 @@ final class Settings {
   static final String FILE = "queuegate.properties";
 
   private static final Pattern DURATION = Pattern.compile("(\\d{1,9})(ms|s|m|h)");
-  private static final Duration MAX_STALE = Duration.ofHours(24);
   private static final Duration MAX_WAIT = Duration.ofMinutes(10);
   private static final int MAX_USERS = 1_000_000;
 
@@ -43,7 +43,6 @@ final class Settings {
   final int maxUsers;
   final Duration lookupTimeout;
   final String name;
-  final String outbox;
   final String tokenFile;
   final boolean tls;
   final String caFile;
@@ -58,7 +57,7 @@ final class Settings {
     address = required(Key.ADDRESS);
     partition = required(Key.PARTITION);
     fallback = values.containsKey(Key.FALLBACK) ? parsed(Key.FALLBACK, Fallback::of) : null;
-    stale = duration(Key.STALE, Duration.ZERO, MAX_STALE);
+    stale = duration(Key.STALE, Duration.ZERO, Duration.ofNanos(Bounds.MAX_STALE));
     startTimeout = duration(Key.START_TIMEOUT, Duration.ZERO, MAX_WAIT);
     groupTimeout = duration(Key.GROUP_TIMEOUT, Duration.ZERO, Duration.ofSeconds(10));
     groupsRefresh = duration(Key.GROUPS_REFRESH, Duration.ofMillis(100), Duration.ofHours(1));
@@ -66,7 +65,6 @@ final class Settings {
     maxUsers = parsed(Key.GROUPS_MAX_USERS, Settings::userCount);
     lookupTimeout = duration(Key.LOOKUP_TIMEOUT, Duration.ofMillis(1), MAX_WAIT);
     name = text(Key.NAME);
-    outbox = text(Key.OUTBOX);
     tokenFile = secretFile(Key.TOKEN_FILE);
     caFile = text(Key.TLS_CA_FILE);
     certificateFile = text(Key.TLS_CERTIFICATE_FILE);

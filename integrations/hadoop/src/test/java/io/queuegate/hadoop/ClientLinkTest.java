@@ -10,12 +10,15 @@ import io.grpc.Status;
 import io.queuegate.Access;
 import io.queuegate.Check;
 import io.queuegate.Decision;
+import io.queuegate.DecisionRecord;
 import io.queuegate.GateState;
 import io.queuegate.LocalGate;
 import io.queuegate.Reason;
 import java.io.IOException;
+import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -26,6 +29,10 @@ import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.log4j.Level;
+import org.apache.log4j.Logger;
+import org.apache.log4j.PatternLayout;
+import org.apache.log4j.WriterAppender;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -137,9 +144,9 @@ class ClientLinkTest {
 
   @Test
   void groupsNeedNoRightToDecide() {
-    known.rights = new LocalGate.Rights(false, true, false, true, true);
+    known.rights = new LocalGate.Rights(false, false, true, true);
     assertNull(link.faultOfGroups());
-    known.rights = new LocalGate.Rights(true, false, true, false, false);
+    known.rights = new LocalGate.Rights(true, true, false, false);
     assertTrue(link.faultOfGroups().contains("correct queuegate.partition"));
   }
 
@@ -150,15 +157,14 @@ class ClientLinkTest {
         arguments(Status.Code.PERMISSION_DENIED, null, "add sync to this caller's roles"),
         arguments(Status.Code.UNAUTHENTICATED, null, "callers.token_file lists"),
         arguments(Status.Code.UNIMPLEMENTED, null, "queuegate.address"),
-        arguments(null, new LocalGate.Rights(true, false, true, true, true), null),
-        arguments(null, new LocalGate.Rights(false, true, true, true, true), "set queuegate.outbox"),
-        arguments(null, new LocalGate.Rights(false, false, true, true, true), "sync.local_decisions: report"),
-        arguments(null, new LocalGate.Rights(false, false, true, true, true), "upgrade the older one"),
-        arguments(null, new LocalGate.Rights(true, false, true, false, false),
+        arguments(null, new LocalGate.Rights(true, true, true, true), null),
+        arguments(null, new LocalGate.Rights(false, true, true, true), "sync.local_decisions: allow"),
+        arguments(null, new LocalGate.Rights(false, true, true, true), "upgrade the older one"),
+        arguments(null, new LocalGate.Rights(true, true, false, false),
             "correct queuegate.partition (the server has: gpu, hadoop)"),
-        arguments(null, new LocalGate.Rights(true, false, true, true, false), "upgrade the jar"),
-        arguments(null, new LocalGate.Rights(false, false, true, true, false), "upgrade the older one"),
-        arguments(null, new LocalGate.Rights(true, false, false, true, true), "assert_groups: true"));
+        arguments(null, new LocalGate.Rights(true, true, true, false), "upgrade the jar"),
+        arguments(null, new LocalGate.Rights(false, true, true, false), "upgrade the older one"),
+        arguments(null, new LocalGate.Rights(true, false, true, true), "assert_groups: true"));
   }
 
   @ParameterizedTest
@@ -182,7 +188,6 @@ class ClientLinkTest {
         arguments("queuegate.address", "nohost", "queuegate.address \"nohost\": not a host and a port"),
         arguments("queuegate.tls.ca-file", "/missing", "queuegate.tls.ca-file: cannot read \"/missing\""),
         arguments("queuegate.tls.ca-file", token, "queuegate.tls.ca-file \"" + token + "\" does not contain"),
-        arguments("queuegate.outbox", token, "queuegate.outbox: cannot use the folder: java.nio.file."),
         arguments("queuegate.name", "a\tb", "queuegate.name must not contain"),
         arguments("queuegate.token-file", token, "configure TLS (queuegate.tls or queuegate.tls.ca-file)"));
   }
@@ -214,8 +219,27 @@ class ClientLinkTest {
 
   @Test
   void theRightToStateGroupsMattersOnlyToThoseWhoDo() {
-    known.rights = new LocalGate.Rights(true, false, false, true, true);
+    known.rights = new LocalGate.Rights(true, false, true, true);
     assertNull(link.fault(false));
+  }
+
+  @Test
+  void decisionsAreLoggedIfHadoopIsToldTo() {
+    StringWriter logged = new StringWriter();
+    Logger logger = Logger.getLogger("io.queuegate.decisions");
+    WriterAppender appender = new WriterAppender(new PatternLayout("%m%n"), logged);
+    logger.addAppender(appender);
+    DecisionRecord record = new DecisionRecord("rm", Instant.EPOCH, Check.of("alice", "root"), ALLOWED);
+    try {
+      logger.setLevel(Level.INFO);
+      ClientLink.log(record);
+      logger.setLevel(Level.DEBUG);
+      ClientLink.log(record);
+    } finally {
+      logger.removeAppender(appender);
+      logger.setLevel(null);
+    }
+    assertEquals(record.json() + System.lineSeparator(), logged.toString());
   }
 
   private static final class Known implements LocalGate {

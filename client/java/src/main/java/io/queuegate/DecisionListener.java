@@ -1,0 +1,14 @@
+package io.queuegate;
+
+/** Is told each decision that a gate makes in this process, for the program's own log. */
+@FunctionalInterface
+public interface DecisionListener {
+  /**
+   * Called by the thread that asked, before the decision is returned. Slow calls delay decisions; a
+   * decision whose lease ends meanwhile is void, and the server is asked. Exceptions are logged, and do
+   * not change the decision.
+   *
+   * @param record the decision
+   */
+  void decided(DecisionRecord record);
+}
