@@ -34,8 +34,7 @@ from queuegate_server.identity.resolvers.ldap import (
     user_lookup,
 )
 from queuegate_server.identity.resolvers.ldap import messages as ldap_messages
-from queuegate_server.identity.rest import answers, paging
-from queuegate_server.identity.rest import connections as providers
+from queuegate_server.identity.rest import limits as providers
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.policystore import parsing, proposal
 from queuegate_server.rpc import (
@@ -145,15 +144,15 @@ def _followed() -> list[tuple[str, str]]:
 
 def _answers() -> list[tuple[str, str]]:
     return [
-        ("Body of an answer", _size(answers.MAX_BODY_BYTES)),
-        ("Body of a token or an error", _size(answers.MAX_SMALL_BODY_BYTES)),
-        ("Values in an answer", _count(answers.MAX_VALUES)),
+        ("Body of an answer", _size(providers.MAX_BODY_BYTES)),
+        ("Body of a token or an error", _size(providers.MAX_SMALL_BODY_BYTES)),
+        ("Values in an answer", _count(providers.MAX_VALUES)),
         (
             "Headers of an answer, informational answers before it, and framing of chunks",
             f"{_size(providers.MAX_OVERHEAD_BYTES)}, and 1/{providers.FRAMING_SHARE} of the body",
         ),
         ("Informational answers", _count(providers.MAX_INFORMATIONAL)),
-        ("Pages of a list", _count(paging.MAX_PAGES)),
+        ("Pages of a list", _count(providers.MAX_PAGES)),
     ]
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.keycloak.admin_events import (
-    MAX_PAGES,
     PAGE,
     READ_ALL_SECONDS,
     AdminEvent,
@@ -15,7 +14,8 @@ from queuegate_server.identity.resolvers.keycloak.admin_events import (
     affected_by,
 )
 from queuegate_server.identity.rest.faults import RequestFault
-from queuegate_server.identity.rest.following import MAX_AFFECTED, AffectedUsers
+from queuegate_server.identity.rest.following import AffectedUsers
+from queuegate_server.identity.rest.limits import MAX_AFFECTED, MAX_EVENT_PAGES
 from queuegate_server.identity.rest.paging import MAX_AT_ONCE
 from tests.integration.rest.conftest import Build
 from tests.support.change_sink import ALL, Sink, following, why_not_followed
@@ -180,8 +180,8 @@ class Log:
         self.server_time += seconds
 
 
-@pytest.mark.parametrize("count", [1, PAGE - 1, PAGE, PAGE + 1, MAX_PAGES * PAGE + 50])
-@pytest.mark.parametrize("new", [1, PAGE - 1, PAGE, PAGE + 1, MAX_PAGES * PAGE - 1])
+@pytest.mark.parametrize("count", [1, PAGE - 1, PAGE, PAGE + 1, MAX_EVENT_PAGES * PAGE + 50])
+@pytest.mark.parametrize("new", [1, PAGE - 1, PAGE, PAGE + 1, MAX_EVENT_PAGES * PAGE - 1])
 async def test_every_new_event_is_read_once(count: int, new: int) -> None:
     log = Log(count)
     query = log.query()
@@ -203,7 +203,7 @@ async def test_every_new_event_is_read_once(count: int, new: int) -> None:
 
 async def test_an_event_below_many_newer_ones(caplog: pytest.LogCaptureFixture) -> None:
     """The clock was set back by more than a page of events."""
-    log = Log(MAX_PAGES * PAGE - 10)
+    log = Log(MAX_EVENT_PAGES * PAGE - 10)
     query = log.query()
     await query.begin()
     log.pages = 0
@@ -221,7 +221,7 @@ async def test_an_event_below_all_that_are_read(
 ) -> None:
     """The clock was set back by more than the time of all events that are read."""
     log = Log(past)
-    future = MAX_PAGES * PAGE - past
+    future = MAX_EVENT_PAGES * PAGE - past
     log.events[:0] = [event(past + number, 5_000_000 - number) for number in range(future)]
     query = log.query()
     await query.begin()
@@ -242,7 +242,7 @@ async def test_an_event_below_all_that_are_read(
 async def test_a_clock_that_was_set_back_after_many_events(back: int) -> None:
     """It has caught up when all pages are read."""
     log = Log(0)
-    log.events = [event(number, 1_000_000 - number) for number in range(MAX_PAGES * PAGE)]
+    log.events = [event(number, 1_000_000 - number) for number in range(MAX_EVENT_PAGES * PAGE)]
     query = log.query()
     await query.begin()
     log.events.append(event(-1, (1_000 - back) * 1_000))
@@ -257,7 +257,7 @@ async def test_a_clock_that_was_set_back_after_many_events(back: int) -> None:
 def busy_log() -> Log:
     """Its 1 000 events are of the last 900 s, and there are older ones."""
     log = Log(0)
-    all_read = MAX_PAGES * PAGE
+    all_read = MAX_EVENT_PAGES * PAGE
     log.events = [event(number, 1_000_000 - 900 * number) for number in range(all_read + PAGE)]
     return log
 
@@ -265,9 +265,9 @@ def busy_log() -> Log:
 def record_during_an_outage(log: Log) -> None:
     """Record events for an hour, and one below all that are read, because a clock was set back."""
     log.pass_time(3_600)
-    count = MAX_PAGES * PAGE - 1
+    count = MAX_EVENT_PAGES * PAGE - 1
     log.events[:0] = [event(10_000 + i, 4_600_000 - 3_500 * i) for i in range(count)]
-    log.events.insert(MAX_PAGES * PAGE, event(-1, 999_500))
+    log.events.insert(MAX_EVENT_PAGES * PAGE, event(-1, 999_500))
 
 
 @pytest.mark.parametrize("fault", ["page", "events"])
@@ -330,7 +330,7 @@ async def test_events_that_may_be_missing(caplog: pytest.LogCaptureFixture) -> N
     log = Log(PAGE)
     query = log.query()
     await query.begin()
-    log.events[:0] = [event(-number, 7) for number in range(MAX_PAGES * PAGE)]
+    log.events[:0] = [event(-number, 7) for number in range(MAX_EVENT_PAGES * PAGE)]
     assert await query.changed() == EVERYBODY
     assert "may be missing, because none of the newest 1000" in caplog.text
     assert await query.changed() == AffectedUsers()
@@ -364,7 +364,7 @@ async def test_more_events_than_are_read_concern_everybody(
 ) -> None:
     sink = Sink()
     async with following(await resolver(**SETTINGS), sink):
-        realm.events += [event(number, 2_000_000) for number in range(MAX_PAGES * PAGE)]
+        realm.events += [event(number, 2_000_000) for number in range(MAX_EVENT_PAGES * PAGE)]
         await sink.until_all()
 
 
@@ -433,7 +433,7 @@ async def test_the_next_follower_continues(resolver: Build, realm: FakeRealm) ->
     "position",
     [
         *(b"", b"[1,2,3,4]", b"7", b"\xff", b"2" + b"x" * 16),
-        *(b"3" + b"x" * size for size in (0, 7, 15, 8 * (MAX_PAGES * PAGE + 2))),
+        *(b"3" + b"x" * size for size in (0, 7, 15, 8 * (MAX_EVENT_PAGES * PAGE + 2))),
     ],
 )
 async def test_a_position_that_cannot_be_used(

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, NEW_FOR, Changes, NewGroups
+from queuegate_server.identity.resolvers.entra.delta import NEW_FOR, Changes, NewGroups
+from queuegate_server.identity.rest.limits import MAX_DELTA_PAGES
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_entra import ALICE, BOB, api, given, kind, tenant
 from tests.support.change_sink import Sink, following, why_not_followed
@@ -191,7 +192,7 @@ async def test_changes_come_in_pages(follower: Build, tenant: FakeTenant) -> Non
         lambda tenant: tenant.changes["users"].append({"id": identity("nobody")}),
         lambda tenant: setattr(tenant, "is_synced", False),
         lambda tenant: tenant.changes["users"].extend(
-            [{"id": identity(ALICE)}] * (MAX_PAGES * tenant.changes_per_page + 1)
+            [{"id": identity(ALICE)}] * (MAX_DELTA_PAGES * tenant.changes_per_page + 1)
         ),
     ],
     ids=["a group is renamed", "a user is unknown", "links are forgotten", "many pages"],

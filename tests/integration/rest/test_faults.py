@@ -25,11 +25,9 @@ from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from queuegate_server.identity.rest.answers import (
     DEFAULT_PAUSE,
-    MAX_BODY_BYTES,
     MAX_PAUSE,
-    MAX_SMALL_BODY_BYTES,
-    MAX_VALUES,
 )
+from queuegate_server.identity.rest.limits import MAX_BODY_BYTES, MAX_SMALL_BODY_BYTES, MAX_VALUES
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually

@@ -13,13 +13,13 @@ import pytest
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.resolvers.okta.system_log import (
     FILTER,
-    MAX_PAGES,
     OF_EVERYBODY,
     OF_USERS,
     OVERLAP_SECONDS,
     affected_by,
 )
-from queuegate_server.identity.rest.following import MAX_AFFECTED, AffectedUsers
+from queuegate_server.identity.rest.following import AffectedUsers
+from queuegate_server.identity.rest.limits import MAX_AFFECTED, MAX_LOG_PAGES
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_okta import (
     ALICE,
@@ -165,7 +165,9 @@ async def test_changes_come_in_pages(follower: Build, organization: FakeOrganiza
         lambda organization: organization.record("group.profile.update", GROUP),
         lambda organization: organization.record(ADD, NOBODYS),
         lambda organization: setattr(organization, "keeps_links", False),
-        lambda organization: [organization.record(ADD, ALICES) for _ in range(MAX_PAGES * 10 + 1)],
+        lambda organization: [
+            organization.record(ADD, ALICES) for _ in range(MAX_LOG_PAGES * 10 + 1)
+        ],
         lambda organization: [
             organization.record(ADD, user(f"00u{number}")) for number in range(MAX_AFFECTED + 1)
         ],
@@ -287,7 +289,7 @@ async def test_pages_without_an_end(follower: Build, api: RestApi) -> None:
     second = Sink(sink.position)
     async with following(await follower(changes_interval=60), second):
         assert second.reports == [ALL]
-        assert len(api.requests) == 1 + MAX_PAGES
+        assert len(api.requests) == 1 + MAX_LOG_PAGES
 
 
 async def test_a_limit_on_events_does_not_stop_lookups(follower: Build, api: RestApi) -> None:

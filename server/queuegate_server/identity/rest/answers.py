@@ -18,11 +18,8 @@ from queuegate_server.identity.rest.faults import (
     UnusableData,
     quoted,
 )
+from queuegate_server.identity.rest.limits import MAX_NAME_CHARS, MAX_SMALL_BODY_BYTES, MAX_VALUES
 
-MAX_BODY_BYTES: Final = 2 * 1024 * 1024
-MAX_SMALL_BODY_BYTES: Final = 64 * 1024
-MAX_VALUES: Final = 50_000
-"""Decoding blocks the event loop, and its time grows with the values more than with the bytes."""
 DEFAULT_PAUSE: Final = 10.0
 """The pause after a refusal that names none, in seconds."""
 MAX_PAUSE: Final = 300.0
@@ -31,7 +28,6 @@ _UNAVAILABLE: Final = 503
 _GONE: Final = 410
 _RESYNC_CODES: Final = frozenset({"syncstatenotfound", "resyncrequired"})
 """Errors of Microsoft Graph if a delta query cannot be continued."""
-_MAX_NAME_CHARS: Final = 1024
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -150,9 +146,9 @@ def text_field(item: object, key: str, what: str) -> str:
     value = item.get(key) if isinstance(item, dict) else None
     if not isinstance(value, str):
         raise RequestFault(f"{what}: an item has no usable {key}")
-    if not 0 < len(value) <= _MAX_NAME_CHARS:
+    if not 0 < len(value) <= MAX_NAME_CHARS:
         raise UnusableData(
-            f"{what}: the {key} of an item is empty or has more than {_MAX_NAME_CHARS} characters",
+            f"{what}: the {key} of an item is empty or has more than {MAX_NAME_CHARS} characters",
             f"correct the {key}",
         )
     return value

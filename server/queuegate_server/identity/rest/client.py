@@ -17,7 +17,6 @@ from yarl import URL
 from queuegate_server.identity.certificates import certificate_advice
 from queuegate_server.identity.long_work import PACER, take_turn
 from queuegate_server.identity.rest.answers import (
-    MAX_BODY_BYTES,
     HttpAnswer,
     check_answer,
     decoded,
@@ -32,6 +31,7 @@ from queuegate_server.identity.rest.faults import (
     quoted,
 )
 from queuegate_server.identity.rest.instrumentation import RequestStep, StepObserver
+from queuegate_server.identity.rest.limits import MAX_BODY_BYTES
 from queuegate_server.identity.rest.options import RestOptions, version_of
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, token_in
 

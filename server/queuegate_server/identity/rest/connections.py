@@ -16,14 +16,12 @@ from aiohttp.http import RawResponseMessage
 from aiohttp.streams import StreamReader
 
 from queuegate_server.identity.long_work import FREE_SECONDS, PACER
+from queuegate_server.identity.rest.limits import (
+    FRAMING_SHARE,
+    MAX_INFORMATIONAL,
+    MAX_OVERHEAD_BYTES,
+)
 
-MAX_OVERHEAD_BYTES: Final = 32 * 1024
-"""The maximum size of an answer besides its body: headers, informational answers, and the framing
-of chunks. The framing may have a share of the body more."""
-FRAMING_SHARE: Final = 8
-"""The framing may be this many times smaller than the body: chunks of 60 bytes are."""
-MAX_INFORMATIONAL: Final = 16
-"""The maximum number of informational answers before an answer."""
 _PIECE_BYTES: Final = 8192
 """The most that is parsed at once. As one-byte chunks, it takes a few milliseconds."""
 _LONG_ANSWER_PAUSES: Final = 4

@@ -3,16 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import CannotFollow, ChangeSink
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.limits import MAX_AFFECTED
 from queuegate_server.identity.rest.names import FormerNames
 from queuegate_server.identity.rest.paging import ask_each
-
-MAX_AFFECTED: Final = 100
-"""If an answer concerns more users, everybody is affected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ from typing import Any, Final, TypeVar
 from yarl import URL
 
 from queuegate_server.identity.rest.faults import RequestFault, UnusableData
+from queuegate_server.identity.rest.limits import MAX_PAGES
 
 T = TypeVar("T")
 
-MAX_PAGES: Final = 2000
-"""The maximum number of pages that link to each other."""
 MAX_AT_ONCE: Final = 8
 """The maximum number of concurrent requests in `ask_each`."""
 

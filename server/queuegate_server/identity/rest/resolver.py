@@ -3,8 +3,8 @@
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection
+from typing import Generic, TypeVar
 
 from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
 from queuegate_server.identity.members import CannotListUsers, MemberListing
@@ -23,59 +23,13 @@ from queuegate_server.identity.rest.instrumentation import (
     RequestStep,
     StepObserver,
 )
-from queuegate_server.identity.rest.names import FormerNames, requested_name
+from queuegate_server.identity.rest.names import requested_name
 from queuegate_server.identity.rest.options import RestOptions
-from queuegate_server.identity.rest.tokens import Credentials
+from queuegate_server.identity.rest.provider import Provider
 
 _LOG = logging.getLogger("queuegate_server.identity.rest")
 
 O = TypeVar("O", bound=RestOptions)  # noqa: E741
-
-
-class Provider(ABC):
-    """The requests of one kind of provider. Every method raises RequestFault for every fault."""
-
-    credentials: Credentials
-    former_names: FormerNames
-
-    @abstractmethod
-    async def look_up(self, name: str) -> Outcome:
-        """Look up a user by the provider's name."""
-
-    @abstractmethod
-    async def members(self, listing: MemberListing) -> None:
-        """List group members. May raise ListingLimit."""
-
-    @abstractmethod
-    def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
-        """Return all users, page by page."""
-
-    @abstractmethod
-    def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, except users whom they cannot know."""
-
-    @abstractmethod
-    async def follow(self, sink: ChangeSink) -> None:
-        """Follow the provider's changes until cancelled. Raises CannotFollow."""
-
-    async def notes(self, name: str) -> Collection[str]:  # noqa: ARG002 - for those that have notes
-        """Return what an administrator should know about a user who has just been looked up."""
-        return ()
-
-    async def users(self, limit: int) -> Collection[str]:
-        """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
-        names: dict[str, None] = {}
-        seen = 0
-        async for page in self.user_pages():
-            seen += len(page)
-            if seen > limit:
-                raise CannotListUsers(f"the provider has more than {limit} users")
-            names.update(dict.fromkeys(self.listed(page)))
-        return names.keys()
-
-    async def close(self) -> None:
-        """Cancel requests for tokens."""
-        await self.credentials.close()
 
 
 class RestResolver(ABC, Generic[O]):

@@ -17,11 +17,10 @@ from yarl import URL
 
 from queuegate_server.identity.rest.faults import Gone, RequestFault
 from queuegate_server.identity.rest.following import AffectedUsers
+from queuegate_server.identity.rest.limits import MAX_DELTA_PAGES
 from queuegate_server.identity.rest.names import address
 from queuegate_server.identity.rest.paging import items_of, next_page
 
-MAX_PAGES: Final = 100
-"""If there are more pages of changes, everybody is affected."""
 NEW_FOR: Final = timedelta(minutes=15)
 """How long after its creation a group counts as new, because answers lag behind."""
 _MEMBERS: Final = "members@delta"
@@ -95,7 +94,7 @@ class DeltaQueries:
         """Read all changes of a collection, and remember the link to the next ones."""
         start, what = self._starts[kind], f"changes of {kind}"
         url = URL(self._links[kind], encoded=True) if kind in self._links else start
-        for _ in range(MAX_PAGES):
+        for _ in range(MAX_DELTA_PAGES):
             body, seconds = await self._fetch(url)
             now = datetime.fromtimestamp(seconds, UTC)
             self._new_groups.note_answer(now)
@@ -110,7 +109,7 @@ class DeltaQueries:
             if end is not None:
                 self._links[kind] = str(url)
                 return
-        raise Gone(f"{what}: more than {MAX_PAGES} pages")
+        raise Gone(f"{what}: more than {MAX_DELTA_PAGES} pages")
 
 
 class NewGroups:

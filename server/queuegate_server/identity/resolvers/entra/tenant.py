@@ -5,14 +5,13 @@ header ConsistencyLevel and `$count`, and reads an index that follows changes wi
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from yarl import URL
 
-from queuegate_server.identity.long_work import in_steps
-from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
-from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
+from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.resolver import ChangeSink, NoSuchUser
 from queuegate_server.identity.resolvers.entra.delta import DeltaQueries
 from queuegate_server.identity.resolvers.entra.options import EntraOptions
 from queuegate_server.identity.rest.answers import server_time, text_field
@@ -22,29 +21,23 @@ from queuegate_server.identity.rest.assertion import (
     parse_certificate,
 )
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
+from queuegate_server.identity.rest.faults import RequestFault, UnusableData
 from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
     IMPOSSIBLE,
     WITHOUT_SUFFIX,
-    FormerNames,
     address,
-    ambiguous_name,
-    batches,
     is_same,
     listed_name,
     other_spelling,
     segment,
-    spelled,
-    too_many_groups,
 )
 from queuegate_server.identity.rest.options import secret_in, version_of
 from queuegate_server.identity.rest.paging import linked_pages
-from queuegate_server.identity.rest.resolver import Provider
+from queuegate_server.identity.rest.provider import GroupsWithIds, Pages
 from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
-from queuegate_server.identity.unique_names import UniqueNames
 
 _ABSENT_CODE: Final = "Request_ResourceNotFound"
 _UPN: Final = re.compile(r"[!#$&'*+\-.0-9=A-Z^_`a-z{|}~]+@[0-9A-Za-z.\-]+")
@@ -70,12 +63,15 @@ _USER_CHANGES: Final = "userPrincipalName,accountEnabled,onPremisesSamAccountNam
 _GROUP_CHANGES: Final = "members,createdDateTime,securityEnabled,onPremisesSyncEnabled"
 
 
-class Tenant(Provider):
+class Tenant(GroupsWithIds):
     """The users and groups of a tenant."""
 
     def __init__(
         self, options: EntraOptions, client: RestClient, clock: Callable[[], float]
     ) -> None:
+        super().__init__(
+            options, clock, absent_code=_ABSENT_CODE, names_are_ids=options.group_name == "id"
+        )
         self._options = options
         self._client = client
         login, graph = options.addresses
@@ -88,53 +84,31 @@ class Tenant(Provider):
         self.credentials = TokenCache(
             self._token, lambda: version_of(self._credential), options.auth_retry_after, clock
         )
-        self.former_names = FormerNames(options)
-        self._unique = UniqueNames(ambiguous_name, clock)
 
-    async def look_up(self, name: str) -> Outcome:
-        """Look up a user by the provider's name."""
+    async def id_of(self, name: str) -> str | NoSuchUser:
+        """Return the id of the user of a name, if the account is enabled."""
         if self._options.user_name == "upn" and not _UPN.fullmatch(name):
             return IMPOSSIBLE if "@" in name else WITHOUT_SUFFIX
-        try:
-            user = await self._user(name)
-            if user is None:
-                return ABSENT
-            found = text_field(user, self._user_field, "user")
-            if not is_same(found, name, self._options):
-                return other_spelling(found, name)
-            enabled = user.get("accountEnabled")
-            if not isinstance(enabled, bool):
-                raise RequestFault(
-                    "user: the application may not see whether the account is enabled",
-                    "grant it the application permission User.Read.All",
-                )
-            if not enabled:
-                return DISABLED
-            key = text_field(user, "id", "user")
-            self.former_names.note(key, name)
-            return KnownUser(await self._groups_of(key))
-        except NotFound as fault:
-            if fault.code != _ABSENT_CODE:
-                raise
+        user = await self._user(name)
+        if user is None:
             return ABSENT
+        found = text_field(user, self._user_field, "user")
+        if not is_same(found, name, self._options):
+            return other_spelling(found, name)
+        enabled = user.get("accountEnabled")
+        if not isinstance(enabled, bool):
+            raise RequestFault(
+                "user: the application may not see whether the account is enabled",
+                "grant it the application permission User.Read.All",
+            )
+        return text_field(user, "id", "user") if enabled else DISABLED
 
-    async def members(self, listing: MemberListing) -> None:
-        """List group members, including those of nested groups."""
-        for name in listing.pending:
-            found = [each async for each in self._named(name, listing)]
-            if len(found) > 1:
-                listing.done(name, SEVERAL_GROUPS)
-                continue
-            for group in found:
-                key = segment(text_field(group, "id", "group"))
-                path = f"/groups/{key}/transitiveMembers/microsoft.graph.user"
-                query = _USER_QUERY | {"$count": "true"}
-                async for page in self._pages("members", path, query, listing):
-                    async for user in in_steps(self.listed(page)):
-                        listing.add(name, user)
-            listing.done(name)
+    def members_of(self, group: str, listing: MemberListing) -> Pages:
+        """Return the users in a group, including those of nested groups."""
+        path = f"/groups/{group}/transitiveMembers/microsoft.graph.user"
+        return self._pages("members", path, _USER_QUERY | {"$count": "true"}, listing)
 
-    def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
+    def user_pages(self) -> Pages:
         """Return all users, page by page."""
         return self._pages("users", "/users", _USER_QUERY)
 
@@ -182,26 +156,12 @@ class Tenant(Provider):
         body = await self._get("user", address(f"{self._api}/users{key}", _USER_QUERY))
         return body if isinstance(body, dict) else {}
 
-    async def _groups_of(self, user: str) -> tuple[str, ...]:
-        names: dict[str, str] = {}
-        query = {"$select": _SELECT_GROUP, "$count": "true"}
-        path = f"/users/{segment(user)}/transitiveMemberOf/microsoft.graph.group"
-        async for page in self._pages("groups", path, query):
-            async for group in in_steps(page):
-                name = self._name_of(group)
-                if name is not None:
-                    names[text_field(group, "id", "groups")] = name
-            if len(names) > self._options.max_groups:
-                raise too_many_groups(self._options)
-        if self._options.group_name == "id":
-            return spelled(names.values(), self._options)
-        await self._unique.check(
-            ((spelled([name], self._options)[0], key) for key, name in names.items()),
-            self._ids_of,
-        )
-        return spelled(names.values(), self._options)
+    def groups_of(self, user: str) -> Pages:
+        """Return the groups of a user, including those that contain them."""
+        path = f"/users/{user}/transitiveMemberOf/microsoft.graph.group"
+        return self._pages("groups", path, {"$select": _SELECT_GROUP, "$count": "true"})
 
-    def _name_of(self, group: Mapping[str, Any]) -> str | None:
+    def name_of(self, group: Mapping[str, Any]) -> str | None:
         """Return a group's name; None if it does not count. Raises RequestFault."""
         is_security = group.get("securityEnabled")
         # Without permission, Microsoft Graph returns groups without their properties.
@@ -218,58 +178,28 @@ class Tenant(Provider):
             return None  # not from an Active Directory
         return text_field(group, self._group_field, "groups")
 
-    async def _named(self, name: str, listing: MemberListing) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield the groups that a name stands for."""
-        if self._options.group_name != "id":
-            async for group in self._search([name], listing):
-                if self._is(group, name):
-                    yield group
-        elif _ID.fullmatch(name):
-            listing.count_search()
-            url = address(f"{self._api}/groups/{segment(name)}", {"$select": _SELECT_GROUP})
-            try:
-                group = await self._get("group", url)
-            except NotFound as fault:
-                if fault.code != _ABSENT_CODE:
-                    raise
-                return
-            if self._is(group, name):
-                yield group
+    def is_readable(self, group: Mapping[str, Any]) -> bool:
+        """Return whether the group's properties are shown."""
+        return group.get("securityEnabled") is not None
 
-    def _is(self, group: Any, name: str) -> bool:
-        own = self._name_of(group if isinstance(group, dict) else {})
-        return own is not None and spelled([own], self._options) == (name,)
+    def is_id(self, name: str) -> bool:
+        """Return whether a name may be the id of a group."""
+        return _ID.fullmatch(name) is not None
 
-    async def _ids_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
-        """Return the ids of all groups that count and have any of the given names.
+    async def group(self, key: str) -> Any:
+        """Return a group."""
+        url = address(f"{self._api}/groups/{key}", {"$select": _SELECT_GROUP})
+        return await self._get("group", url)
 
-        Others cannot grant anything. Names that differ only in case are different, unless the
-        settings ignore case.
-        """
-        ids: dict[str, list[str]] = {}
-        async for group in self._search(names):
-            if group.get("securityEnabled") is None:
-                continue  # lookups of its members fail
-            own = self._name_of(group)
-            if own is not None:
-                key = text_field(group, "id", "group names")
-                ids.setdefault(spelled([own], self._options)[0], []).append(key)
-        return ids
-
-    async def _search(
-        self, names: Collection[str], listing: MemberListing | None = None
-    ) -> AsyncIterator[dict[str, Any]]:
-        """Yield all groups with any of the given names, in any case."""
-        for batch in batches(names):
-            literals = ",".join(map(_literal, batch))
-            query = {
-                "$filter": f"{self._group_field} in ({literals})",
-                "$select": _SELECT_GROUP,
-                "$count": "true",
-            }
-            async for page in self._pages("group names", "/groups", query, listing):
-                for group in page:
-                    yield group
+    def search(self, names: Collection[str], listing: MemberListing | None) -> Pages:
+        """Return all groups with any of the given names, in any case."""
+        literals = ",".join(map(_literal, names))
+        query = {
+            "$filter": f"{self._group_field} in ({literals})",
+            "$select": _SELECT_GROUP,
+            "$count": "true",
+        }
+        return self._pages("group names", "/groups", query, listing)
 
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Return the names by which callers know users, except users whom they cannot know."""
@@ -289,7 +219,7 @@ class Tenant(Provider):
         path: str,
         query: Mapping[str, str],
         listing: MemberListing | None = None,
-    ) -> AsyncIterator[list[dict[str, Any]]]:
+    ) -> Pages:
         headers = _EVENTUAL if "$count" in query else {}
 
         async def fetch(url: URL) -> tuple[Any, str | None]:

@@ -18,14 +18,13 @@ from typing import Any, Final, NamedTuple
 
 from queuegate_server.identity.rest.faults import RequestFault
 from queuegate_server.identity.rest.following import AffectedUsers
+from queuegate_server.identity.rest.limits import MAX_EVENT_PAGES
 
 _LOG = logging.getLogger("queuegate_server.identity.keycloak")
 
 PAGE: Final = 100
-MAX_PAGES: Final = 10
-"""The maximum number of pages to read. If all of their events are new, everybody is affected."""
 READ_ALL_SECONDS: Final = 30.0
-"""How often all of these pages are read. In between, only those are that hold new events at the
+"""How often all MAX_EVENT_PAGES are read. In between, only those are that hold new events at the
 top."""
 TYPES: Final = (
     "USER",
@@ -173,7 +172,7 @@ class AdminEvents:
         if is_all:
             self._seen = dict.fromkeys(read)
             return AffectedUsers(is_all=True)
-        self._seen = dict.fromkeys(islice({**read, **known}, MAX_PAGES * PAGE))
+        self._seen = dict.fromkeys(islice({**read, **known}, MAX_EVENT_PAGES * PAGE))
         return affected_by(event for digest, event in read.items() if digest not in known)
 
     async def _read(self) -> _Reading:
@@ -188,7 +187,7 @@ class AdminEvents:
         full_read = _FullRead(now, int(self._unix_time())) if reads_all else None
         read: dict[bytes, AdminEvent] = {}
         server_time = 0.0
-        for page in range(MAX_PAGES):
+        for page in range(MAX_EVENT_PAGES):
             items, server_time = await self._fetch(page * PAGE, PAGE)
             events = {event.digest: event for event in map(parse_event, items)}
             read.update(events)
@@ -234,7 +233,7 @@ def decode_position(position: bytes) -> _Position | None:
     rest = position.removeprefix(_VERSION)
     at, digests = rest[:_TIME_BYTES], rest[_TIME_BYTES:]
     count, excess = divmod(len(digests), _DIGEST_BYTES)
-    if rest == position or len(at) < _TIME_BYTES or excess or count > MAX_PAGES * PAGE:
+    if rest == position or len(at) < _TIME_BYTES or excess or count > MAX_EVENT_PAGES * PAGE:
         return None
     starts = range(0, len(digests), _DIGEST_BYTES)
     seen = dict.fromkeys(digests[start : start + _DIGEST_BYTES] for start in starts)

@@ -6,7 +6,7 @@ to show users.
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from yarl import URL
@@ -33,6 +33,7 @@ from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
 from queuegate_server.identity.rest.following import follow
+from queuegate_server.identity.rest.limits import MAX_SIMILAR_GROUPS
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
@@ -46,15 +47,13 @@ from queuegate_server.identity.rest.names import (
 )
 from queuegate_server.identity.rest.options import secret_in, version_of
 from queuegate_server.identity.rest.paging import ask_each, items_of, offset_pages
-from queuegate_server.identity.rest.resolver import Provider
+from queuegate_server.identity.rest.provider import Pages, Provider
 from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
 from queuegate_server.identity.unique_names import UniqueNames
 
 RIGHTS_SECONDS: Final = 60.0
 """How long the API is known to show users, and names to be protected."""
 UNVERIFIED: Final = NoSuchUser("the user's email address is not verified")
-_MAX_FOUND: Final = 1000
-"""The maximum number of groups that may contain a name that is searched."""
 
 
 class Realm(Provider):
@@ -146,7 +145,7 @@ class Realm(Provider):
             await self._require_users()
         return names
 
-    def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
+    def user_pages(self) -> Pages:
         """Return all users, page by page."""
         return self._pages("users", "/users", self._names.representation)
 
@@ -246,12 +245,14 @@ class Realm(Provider):
 
     async def _search(self, name: str) -> list[dict[str, Any]]:
         """Return all groups with a name, and possibly others."""
-        query = {"search": name, "populateHierarchy": "false", "max": str(_MAX_FOUND)}
+        query = {"search": name, "populateHierarchy": "false", "max": str(MAX_SIMILAR_GROUPS)}
         if self._options.name_case == "preserve":
             query["exact"] = "true"
         found = await self._list("group names", "/groups", query)
-        if len(found) >= _MAX_FOUND:
-            raise UnusableData(f"more than {_MAX_FOUND} groups have a name like {name[:200]!r}")
+        if len(found) >= MAX_SIMILAR_GROUPS:
+            raise UnusableData(
+                f"more than {MAX_SIMILAR_GROUPS} groups have a name like {name[:200]!r}"
+            )
         return found
 
     def _is(self, group: Mapping[str, Any], name: str) -> bool:
@@ -328,7 +329,7 @@ class Realm(Provider):
         path: str,
         query: Mapping[str, str],
         listing: MemberListing | None = None,
-    ) -> AsyncIterator[list[dict[str, Any]]]:
+    ) -> Pages:
         async def fetch(first: int, size: int) -> list[dict[str, Any]]:
             if listing is not None:
                 listing.count_search()

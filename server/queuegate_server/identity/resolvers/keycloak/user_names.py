@@ -11,6 +11,7 @@ from typing import Any, Final
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.rest.faults import RequestFault, UnusableData
+from queuegate_server.identity.rest.limits import MAX_SIMILAR_USERS
 from queuegate_server.identity.rest.names import is_same, listed_name
 
 UNSEARCHABLE: Final = NoSuchUser(
@@ -18,8 +19,6 @@ UNSEARCHABLE: Final = NoSuchUser(
 )
 _UNSEARCHABLE_CHARS: Final = frozenset('"\\')
 """In quoted values, Keycloak drops some backslashes."""
-_MAX_FOUND: Final = 100
-"""The maximum number of users whose attributes differ only in case."""
 _UNMANAGED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "ENABLED": {"edit": ("admin", "user")},
     "ADMIN_EDIT": {"edit": ("admin",)},
@@ -49,13 +48,13 @@ class UserNames:
         if self._attribute is None:
             asked = {self._field: name, "max": "3"}
         else:
-            asked = {"q": f'{self._attribute}:"{name}"', "max": str(_MAX_FOUND)}
+            asked = {"q": f'{self._attribute}:"{name}"', "max": str(MAX_SIMILAR_USERS)}
         return {**asked, "exact": "true", **self.representation}
 
     def with_name(self, users: list[dict[str, Any]], name: str) -> Mapping[str, Any] | None:
         """Return the user with a name among those that a search found. Raises RequestFault."""
         same = [user for user in users if self._has(user, name)]
-        if len(same) > 1 or len(users) >= _MAX_FOUND:
+        if len(same) > 1 or len(users) >= MAX_SIMILAR_USERS:
             raise UnusableData(
                 f"several users have this {self._field}", "make it unique in the realm"
             )

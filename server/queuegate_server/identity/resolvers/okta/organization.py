@@ -2,40 +2,33 @@
 
 import functools
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from yarl import URL
 
-from queuegate_server.identity.long_work import in_steps
-from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
-from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
+from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.resolver import ChangeSink, NoSuchUser
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
 from queuegate_server.identity.resolvers.okta.system_log import LogAnswer, SystemLog
 from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.faults import NotFound, UnusableData
+from queuegate_server.identity.rest.faults import UnusableData
 from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
-    FormerNames,
     address,
-    ambiguous_name,
-    batches,
     is_same,
     listed_name,
     other_spelling,
     segment,
-    spelled,
-    too_many_groups,
 )
 from queuegate_server.identity.rest.options import version_of
 from queuegate_server.identity.rest.paging import linked_pages
-from queuegate_server.identity.rest.resolver import Provider
+from queuegate_server.identity.rest.provider import GroupsWithIds, Pages
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, FileToken, TokenCache
-from queuegate_server.identity.unique_names import UniqueNames
 
 _SCOPES: Final = "okta.users.read okta.groups.read"
 _LOG_SCOPE: Final = "okta.logs.read"
@@ -49,12 +42,15 @@ _ENABLED: Final = frozenset({"ACTIVE", "RECOVERY", "PASSWORD_EXPIRED", "LOCKED_O
 _DISABLED: Final = frozenset({"STAGED", "PROVISIONED", "SUSPENDED", "DEPROVISIONED"})
 
 
-class Organization(Provider):
+class Organization(GroupsWithIds):
     """The users and groups of an organization."""
 
     def __init__(
         self, options: OktaOptions, client: RestClient, clock: Callable[[], float]
     ) -> None:
+        super().__init__(
+            options, clock, absent_code=_ABSENT_CODE, names_are_ids=options.group_name == "id"
+        )
         self._options = options
         self._client = client
         self._api = f"{options.url.rstrip('/')}/api/v1"
@@ -63,8 +59,6 @@ class Organization(Provider):
         self.credentials = self._credentials(_SCOPES)
         # A token of its own, so that lookups do not need the right to read the log.
         self._log_credentials = self._credentials(_LOG_SCOPE)
-        self.former_names = FormerNames(options)
-        self._unique = UniqueNames(ambiguous_name, clock)
         self._user_field = options.user_attribute or _LOGIN
 
     def _credentials(self, scope: str) -> Credentials:
@@ -92,42 +86,25 @@ class Organization(Provider):
         await super().close()
         await self._log_credentials.close()
 
-    async def look_up(self, name: str) -> Outcome:
-        """Look up a user by the provider's name."""
-        try:
-            user = await self._user(name)
-            if user is None:
-                return ABSENT
-            if not self._has_name(user, name):
-                return other_spelling(_profile_field(user, self._user_field, "user"), name)
-            status = user.get("status")
-            if status in _DISABLED:
-                return DISABLED
-            if status not in _ENABLED:
-                raise UnusableData("user: the state of the account is unknown")
-            key = text_field(user, "id", "user")
-            self.former_names.note(key, name)
-            return KnownUser(await self._groups_of(key))
-        except NotFound as fault:
-            if fault.code != _ABSENT_CODE:
-                raise
+    async def id_of(self, name: str) -> str | NoSuchUser:
+        """Return the id of the user of a name, if the account can be used."""
+        user = await self._user(name)
+        if user is None:
             return ABSENT
+        if not self._has_login(user, name):
+            return other_spelling(_profile_field(user, self._user_field, "user"), name)
+        status = user.get("status")
+        if status in _DISABLED:
+            return DISABLED
+        if status not in _ENABLED:
+            raise UnusableData("user: the state of the account is unknown")
+        return text_field(user, "id", "user")
 
-    async def members(self, listing: MemberListing) -> None:
-        """List group members."""
-        for name in listing.pending:
-            found = [each async for each in self._named(name, listing)]
-            if len(found) > 1:
-                listing.done(name, SEVERAL_GROUPS)
-                continue
-            for group in found:
-                key = segment(text_field(group, "id", "group"))
-                async for page in self._pages("members", f"/groups/{key}/users", {}, listing):
-                    async for user in in_steps(self.listed(page)):
-                        listing.add(name, user)
-            listing.done(name)
+    def members_of(self, group: str, listing: MemberListing) -> Pages:
+        """Return the users in a group."""
+        return self._pages("members", f"/groups/{group}/users", {}, listing)
 
-    def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
+    def user_pages(self) -> Pages:
         """Return all users, page by page."""
         return self._pages("users", "/users", {})
 
@@ -170,7 +147,7 @@ class Organization(Provider):
         same, other = None, None
         async for page in self._pages("user", "/users", query):
             for user in page:
-                if not self._has_name(user, name):
+                if not self._has_login(user, name):
                     other = user
                 elif same is not None:
                     raise UnusableData(
@@ -181,27 +158,15 @@ class Organization(Provider):
                     same = user
         return same or other
 
-    def _has_name(self, user: Mapping[str, Any], name: str) -> bool:
+    def _has_login(self, user: Mapping[str, Any], name: str) -> bool:
         return is_same(_profile_field(user, self._user_field, "user"), name, self._options)
 
-    async def _groups_of(self, user: str) -> tuple[str, ...]:
-        names: dict[str, str] = {}
-        url = URL(f"{self._api}/users/{segment(user)}/groups", encoded=True)
-        async for page in linked_pages(self._fetch("groups"), url, self._below, "groups"):
-            async for group in in_steps(page):
-                name = self._name_of(group)
-                if name is not None:
-                    names[text_field(group, "id", "groups")] = name
-            if len(names) > self._options.max_groups:
-                raise too_many_groups(self._options)
-        if self._options.group_name == "name":
-            await self._unique.check(
-                ((spelled([name], self._options)[0], key) for key, name in names.items()),
-                self._ids_of,
-            )
-        return spelled(names.values(), self._options)
+    def groups_of(self, user: str) -> Pages:
+        """Return the groups of a user."""
+        url = URL(f"{self._api}/users/{user}/groups", encoded=True)
+        return linked_pages(self._fetch("groups"), url, self._below, "groups")
 
-    def _name_of(self, group: Mapping[str, Any]) -> str | None:
+    def name_of(self, group: Mapping[str, Any]) -> str | None:
         """Return a group's name; None if it does not count. Raises RequestFault."""
         kind = text_field(group, "type", "groups")
         if self._options.groups == "okta" and kind == "APP_GROUP":
@@ -210,50 +175,19 @@ class Organization(Provider):
             return text_field(group, "id", "groups")
         return _profile_field(group, "name", "groups")
 
-    async def _named(self, name: str, listing: MemberListing) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield the groups that a name stands for."""
-        if self._options.group_name == "name":
-            async for group in self._search([name], listing):
-                if self._is(group, name):
-                    yield group
-        elif name.isascii() and name.isalnum():
-            listing.count_search()
-            url = URL(f"{self._api}/groups/{segment(name)}", encoded=True)
-            try:
-                body, _ = await self._get("group", url)
-            except NotFound as fault:
-                if fault.code != _ABSENT_CODE:
-                    raise
-                return
-            if self._is(body if isinstance(body, dict) else {}, name):
-                yield body
+    def is_id(self, name: str) -> bool:
+        """Return whether a name may be the id of a group."""
+        return name.isascii() and name.isalnum()
 
-    def _is(self, group: Mapping[str, Any], name: str) -> bool:
-        own = self._name_of(group)
-        return own is not None and spelled([own], self._options) == (name,)
+    async def group(self, key: str) -> Any:
+        """Return a group."""
+        body, _ = await self._get("group", URL(f"{self._api}/groups/{key}", encoded=True))
+        return body
 
-    async def _ids_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
-        """Return the ids of all groups that count and have any of the given names.
-
-        Others cannot grant anything.
-        """
-        ids: dict[str, list[str]] = {}
-        async for group in self._search(names):
-            own = self._name_of(group)
-            if own is not None:
-                key = text_field(group, "id", "group names")
-                ids.setdefault(spelled([own], self._options)[0], []).append(key)
-        return ids
-
-    async def _search(
-        self, names: Collection[str], listing: MemberListing | None = None
-    ) -> AsyncIterator[dict[str, Any]]:
-        """Yield all groups with any of the given names, in any case."""
-        for batch in batches(names):
-            query = {"search": " or ".join(f"profile.name eq {_literal(name)}" for name in batch)}
-            async for page in self._pages("group names", "/groups", query, listing):
-                for group in page:
-                    yield group
+    def search(self, names: Collection[str], listing: MemberListing | None) -> Pages:
+        """Return all groups with any of the given names, in any case."""
+        query = {"search": " or ".join(f"profile.name eq {_literal(name)}" for name in names)}
+        return self._pages("group names", "/groups", query, listing)
 
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Return the names by which callers know users, except users whom they cannot know."""
@@ -286,7 +220,7 @@ class Organization(Provider):
         path: str,
         query: Mapping[str, str],
         listing: MemberListing | None = None,
-    ) -> AsyncIterator[list[dict[str, Any]]]:
+    ) -> Pages:
         first = address(self._api + path, {**query, "limit": str(self._options.page_size)})
         return linked_pages(self._fetch(what, listing), first, self._below, what)
 

@@ -16,6 +16,7 @@ from yarl import URL
 
 from queuegate_server.identity.rest.faults import BadRequest, Gone, RequestFault
 from queuegate_server.identity.rest.following import AffectedUsers
+from queuegate_server.identity.rest.limits import MAX_LOG_PAGES
 from queuegate_server.identity.rest.names import address
 from queuegate_server.identity.rest.paging import items_of, next_page
 
@@ -23,8 +24,6 @@ OVERLAP_SECONDS: Final = 300.0
 """How long before the present the first request begins: more than Okta takes to store an event."""
 MAX_CLOCK_DIFFERENCE: Final = 30.0
 """If our clock differs from Okta's by more seconds, the first request is repeated with Okta's."""
-MAX_PAGES: Final = 10
-"""If there are more pages of new events, everybody is affected, and the others are read next."""
 OF_USERS: Final = frozenset(
     {
         "group.user_membership.add",
@@ -144,7 +143,7 @@ class SystemLog:
         if self._next is None:
             raise Gone("events: the position is unknown")
         link, ids, is_all = self._next, dict[str, None](), False
-        for _ in range(MAX_PAGES):
+        for _ in range(MAX_LOG_PAGES):
             events, link = self._page_in(await self._fetch(link))
             affected = affected_by(events)
             ids |= dict.fromkeys(affected.ids)

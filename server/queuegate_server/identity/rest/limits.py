@@ -1,0 +1,38 @@
+"""The limits of what an identity provider may answer. The setting `max_groups` is another one.
+
+An answer beyond a limit is a fault, never a shorter answer, and too many changes concern everybody.
+"""
+
+from typing import Final
+
+MAX_BODY_BYTES: Final = 2 * 1024 * 1024
+MAX_SMALL_BODY_BYTES: Final = 64 * 1024
+"""The maximum size of a token's or an error's body."""
+MAX_OVERHEAD_BYTES: Final = 32 * 1024
+"""The maximum size of an answer besides its body: headers, informational answers, and the framing
+of chunks. The framing may have a share of the body more."""
+FRAMING_SHARE: Final = 8
+"""The framing may be this many times smaller than the body: chunks of 60 bytes are."""
+MAX_INFORMATIONAL: Final = 16
+"""The maximum number of informational answers before an answer."""
+MAX_VALUES: Final = 50_000
+"""The maximum number of JSON values in a body. Decoding blocks the event loop, and its time grows
+with the values more than with the bytes."""
+MAX_NAME_CHARS: Final = 1024
+"""The maximum length of a name or an id."""
+MAX_PAGES: Final = 2000
+"""The maximum number of pages that link to each other."""
+MAX_SIMILAR_GROUPS: Final = 1000
+"""The maximum number of groups of Keycloak that may contain a name that is searched."""
+MAX_SIMILAR_USERS: Final = 100
+"""The maximum number of users of Keycloak whose attributes differ only in case."""
+
+MAX_AFFECTED: Final = 100
+"""If an answer concerns more users, everybody is affected."""
+MAX_DELTA_PAGES: Final = 100
+"""If Microsoft Graph has more pages of changes, everybody is affected."""
+MAX_LOG_PAGES: Final = 10
+"""If Okta has more pages of new events, everybody is affected, and the others are read next."""
+MAX_EVENT_PAGES: Final = 10
+"""The maximum number of pages of Keycloak's events to read. If all of their events are new,
+everybody is affected."""
