@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         Violation,
     )
     from queuegate.gate.blocking import Gate
-    from queuegate.gate.outbox import OutboxCounts
+    from queuegate.gate.local_record import log_decision
     from queuegate.gate.reflector import GateState
     from queuegate.policy.applications import Action
     from queuegate.policy.decision import Access, Reason
@@ -123,7 +123,6 @@ __all__ = [
     "MessageTooLarge",
     "NotCaughtUp",
     "NotPermitted",
-    "OutboxCounts",
     "Overloaded",
     "PolicyInfo",
     "PolicyQueue",
@@ -158,6 +157,7 @@ __all__ = [
     "Violation",
     "aio",
     "exceptions",
+    "log_decision",
     "user_info",
 ]
 
@@ -165,7 +165,7 @@ __all__ = [
 # from the other modules can be imported without loading gRPC.
 _MODULES = (
     "exceptions", "_settings", "_types", "_results", "_applications", "_users", "_client",
-    "gate.reflector", "gate.blocking",
+    "gate.local_record", "gate.reflector", "gate.blocking",
 )  # fmt: skip
 
 

@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from docs.generate.markdown import code, page, table
+from queuegate._types import StaleDecision
+from queuegate.decision_record import Record
+from queuegate.gate.local_record import local_record
 from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
@@ -15,7 +18,7 @@ from queuegate_server.admission.queues.records import (
     check_fields,
     review_fields,
 )
-from queuegate_server.decisions.log import DecidedCheck, Record, Report
+from queuegate_server.decisions.log import DecidedCheck
 from queuegate_server.rpc.call_log import request_fields
 from queuegate_server.settings.admission import Mode
 
@@ -24,23 +27,24 @@ The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per l
 is one record, including each check in a batch or a column request, and the decision of an
 `Explain…` call. `ListQueues` and `ListUsers` are not recorded, nor are calls that are rejected
 before a decision, for example because there are too many or the caller lacks the role. With
-`records: denials`, allowed requests are not recorded. Decisions that a
-[gate](../how-to/decide-in-the-shim.md#with-an-audit-log) reports are recorded as well, and so are
-those of the admission webhook about each queue that an object names.
+`records: denials`, allowed requests are not recorded. The decisions of the admission webhook about
+each queue that an object names are recorded as well. A
+[gate](../how-to/decide-in-the-shim.md#with-an-audit-log) hands records with the same keys to its
+own program; they are not in the server's log.
 """
 _EXAMPLES: Final = """\
 ## Examples
 
-A denial, a request about an application, a request that could not be decided, a decision that a
-gate made and reported, and one that the admission webhook made:
+A denial, a request about an application, a request that could not be decided, a decision of the
+admission webhook, and one that a gate told its program:
 """
 _TIME: Final = 1_795_270_515.701522
 _KEYS: Final[Mapping[str, str]] = {
-    "time": "When the request was decided: UTC, RFC 3339, with microseconds. With `decided_by`,"
-    " by the gate's clock.",
+    "time": "When the request was decided: UTC, RFC 3339, with microseconds.",
     "caller": "`loopback`, `unix`, `token:NAME` or `certificate:NAME`, as in"
-    " [`callers`](settings.md#callers); `webhook` for the admission webhook.",
-    "method": "The [call](api.md#queuegatev1accessservice); `Sync` for a gate's report,"
+    " [`callers`](settings.md#callers); `webhook` for the admission webhook,"
+    " and `gate:NAME` for the program of a gate.",
+    "method": "The [call](api.md#queuegatev1accessservice), also for a gate;"
     " `AdmissionReview` for the admission webhook, and `SubjectAccessReview` for its endpoint"
     " `/authorize`.",
     "user": "The user in the request. Absent if a batch was rejected as a whole.",
@@ -72,10 +76,6 @@ _KEYS: Final[Mapping[str, str]] = {
     "matched_queue": "The queue whose ACL matched; empty if none did. Absent with `error`.",
     "matched_name": "The user or group that matched, or `*`. Absent with `error`.",
     "revision": "The revision of the policy that decided. Absent with `error`.",
-    "decided_by": "The name of the gate that decided and reported it. Absent if the server decided."
-    " A gate reports at least once: after a failure, the same decision may be recorded twice.",
-    "received": "When the server received the report, by its own clock. Only with `decided_by`:"
-    " the gate's `time` may be wrong or made up.",
     "stale": "`true` if the gate decided [without a"
     " lease](../how-to/decide-in-the-shim.md#limits-of-the-guarantee). Otherwise absent.",
 }
@@ -83,7 +83,7 @@ _KEYS: Final[Mapping[str, str]] = {
 
 def generate() -> str:
     """Return the page."""
-    examples = [_denial(), _application(), _error(), _reported(), _object()]
+    examples = [_denial(), _application(), _error(), _object(), _local()]
     # Every record has keys that are described, in this order.
     for record in examples:
         assert list(record) == [key for key in _KEYS if key in record]
@@ -153,16 +153,12 @@ def _error() -> Record:
     ).record()
 
 
-def _reported() -> Record:
-    return DecidedCheck(
-        "Sync",
-        _TIME,
-        "token:shim",
-        _question("sue", "root.analytics.reports"),
-        Decision(True, Reason.USER, "root.analytics.reports", "sue"),
-        revision=1,
-        report=Report("shim-7f9c/4711", received=_TIME + 0.25, stale=True),
-    ).record()
+def _local() -> Record:
+    queue = "root.analytics.reports"
+    decision = StaleDecision(True, Reason.USER, queue, "sue", 1)
+    return local_record(
+        _TIME, "shim-7f9c/4711", ("sue", queue, "default", "submit", None, ""), decision
+    )
 
 
 def _object() -> Record:

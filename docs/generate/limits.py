@@ -5,7 +5,7 @@ from typing import Final
 
 from docs.generate.markdown import page, table
 from queuegate import _channel, user_info
-from queuegate.gate import bounds, outbox, replica, state
+from queuegate.gate import bounds, replica, state
 from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
 from queuegate_server.admission.annotations import requests, yunikorn_settings
@@ -44,7 +44,6 @@ from queuegate_server.rpc import (
     health,
     load_shedding,
     policy_service,
-    report_recorder,
     sync_service,
     sync_validation,
     tokens,
@@ -325,13 +324,7 @@ def _gates() -> list[tuple[str, str]]:
             "Groups that a gate has not read; above this, its lookups wait",
             _size(sync_service.MAX_OFFERED_BYTES),
         ),
-        ("Decisions in one report", _count(sync_validation.MAX_REPORTED)),
-        ("Report", _size(sync_validation.MAX_REPORT_BYTES)),
         ("Message from a gate", _size(sync_validation.MAX_MESSAGE_BYTES)),
-        (
-            "Waiting reports of all gates; above this, streams end with `OVERLOADED`",
-            _size(report_recorder.MAX_WAITING_BYTES),
-        ),
         (
             "Silence of a gate; then its stream ends with `DRAINING`",
             f"{sync_service.MAX_SILENCE:g} s",
@@ -345,10 +338,6 @@ def _gates() -> list[tuple[str, str]]:
         (
             "Decisions that a Python gate caches for given groups; when full, it drops all of them",
             _count(state.MAX_CACHED_DECISIONS),
-        ),
-        (
-            "Decisions waiting in an outbox; above this, the gate asks the server",
-            _size(outbox.MAX_BYTES),
         ),
     ]
 

@@ -48,9 +48,9 @@ class TokenBucket:
         self.charge()
         return True
 
-    def charge(self, events: int = 1) -> None:
-        """Take tokens for past events, even if none were available."""
-        self._full_at = max(self._full_at, self._clock()) + events * self._interval
+    def charge(self) -> None:
+        """Take a token for a past event, even if none was available."""
+        self._full_at = max(self._full_at, self._clock()) + self._interval
 
 
 MAX_WAIT_SECONDS: Final = 0.1

@@ -32,7 +32,10 @@ class SyncStream:
         self._pings = 0
 
     def send(self, kind: str, **fields: Any) -> None:
-        self._requests.put(sync_request(kind, **fields))
+        self.send_message(sync_request(kind, **fields))
+
+    def send_message(self, message: sync_pb2.SyncRequest) -> None:
+        self._requests.put(message)
 
     def open(self, **fields: Any) -> sync_pb2.SyncOpened:
         """Send the first message, and return the server's."""

@@ -12,7 +12,6 @@ from queuegate._methods.async_client import AsyncClientMethods
 from queuegate._results import Cursor
 from queuegate._types import AccessName, Check, CheckFailure, Decision
 from queuegate.gate.decider import Decider
-from queuegate.gate.outbox import OutboxCounts
 from queuegate.gate.reflector import GateState, Reflector
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT
@@ -23,6 +22,9 @@ class AsyncGateMethods(AsyncClientMethods):
 
     _reflector: Reflector
     _decider: Decider
+
+    async def _let_others_run(self) -> None:
+        """Let the event loop run other tasks, if there is one: a program may be slow to log."""
 
     @property
     def state(self) -> GateState:
@@ -38,11 +40,6 @@ class AsyncGateMethods(AsyncClientMethods):
     def resets(self) -> int:
         """The number of times the server has made the gate drop its lease and groups."""
         return self._reflector.resets
-
-    @property
-    def outbox_counts(self) -> OutboxCounts | None:
-        """Counts of the decisions stored for the server's audit log; None without an outbox."""
-        return self._reflector.outbox_counts
 
     async def check(
         self,
@@ -86,12 +83,14 @@ class AsyncGateMethods(AsyncClientMethods):
         questions = _requests.questions(checks, Check)
         if timeout is not None:
             _validation.seconds("timeout", timeout)
-        decisions = [
-            self._decider.decide(
+        decisions: list[Decision | None] = []
+        for each in questions:
+            decision = self._decider.decide(
                 (each.user, each.queue, each.partition, each.access, each.groups, each.real_user)
             )
-            for each in questions
-        ]
+            decisions.append(decision)
+            if self._decider.tells:
+                await self._let_others_run()
         rest = [each for each, own in zip(questions, decisions, strict=True) if own is None]
         others = iter(await super().check_many(rest, timeout=timeout) if rest else ())
         return [next(others) if own is None else own for own in decisions]

@@ -10,6 +10,7 @@ import grpc
 from queuegate import _channel
 from queuegate._async_client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
+from queuegate.decision_record import Record
 from queuegate.exceptions import ServerUnavailable
 from queuegate.gate._async_methods import AsyncGateMethods
 from queuegate.gate.checks import BrokenProtocol, read_response
@@ -46,23 +47,22 @@ class Gate(AsyncGateMethods, Client):
         name: str = "",
         partitions: Iterable[str] = (),
         stale: float = 0.0,
-        outbox: FilePath | None = None,
         on_change: Callable[[], object] | None = None,
+        on_decision: Callable[[Record], object] | None = None,
     ) -> None:
         """Create a gate. The arguments are the same as for `queuegate.Gate`, except that
-        `on_change` runs on the event loop and must not be a coroutine function. Writes to the
-        outbox also run on the event loop.
+        `on_change` and `on_decision` run on the event loop and must not be coroutine functions.
 
         Raises:
             RuntimeError: No event loop is running.
         """
-        on_change = log_exceptions(on_change or _do_nothing)
+        on_change = log_exceptions("on_change", on_change or _do_nothing)
         self._reflector = Reflector(
             name,
             partitions,
             stale=stale,
-            outbox=outbox,
             on_change=lambda: self._loop.call_soon(on_change),
+            on_decision=on_decision,
             wake=self._wake,
         )
         try:
@@ -94,6 +94,9 @@ class Gate(AsyncGateMethods, Client):
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
         await super().close()
+
+    async def _let_others_run(self) -> None:
+        await asyncio.sleep(0)
 
     def _wake(self) -> None:
         self._calls.check_loop()

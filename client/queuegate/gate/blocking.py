@@ -11,6 +11,7 @@ import grpc
 from queuegate import _channel
 from queuegate._client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
+from queuegate.decision_record import Record
 from queuegate.gate._methods import GateMethods
 from queuegate.gate.checks import read_response
 from queuegate.gate.reflector import RELEASE_SECONDS, Reflector, log_exceptions
@@ -48,8 +49,8 @@ class Gate(GateMethods, Client):
         name: str = "",
         partitions: Iterable[str] = (),
         stale: float = 0.0,
-        outbox: FilePath | None = None,
         on_change: Callable[[], object] | None = None,
+        on_decision: Callable[[Record], object] | None = None,
     ) -> None:
         """Create a gate. It connects in the background.
 
@@ -69,24 +70,25 @@ class Gate(GateMethods, Client):
             stale: How long the gate decides without a lease while the server is unreachable, in
                 seconds; after that, calls fail. Decisions without a lease have `stale` set. They
                 may not reflect a change for which a call with `wait` has already returned.
-            outbox: The folder for storing decisions until they are in the server's audit log. It is
-                used only if the server requires gates to report decisions; without an outbox, the
-                gate then sends all checks to the server. Only one gate can use a folder.
             on_change: Called in a separate thread after the gate switches to another policy. Calls
                 do not overlap, and a single call may cover several changes. Exceptions are logged.
+            on_decision: Called with a record of each decision that the gate makes itself, in the
+                thread that asked, before the decision is returned: a dict with the fields of the
+                server's audit log. `queuegate.log_decision` logs it. Exceptions are logged, and do
+                not change the decision. With this argument, the gate caches no decisions.
 
         Raises:
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
-            OSError: A `tls` file, the token file or the outbox cannot be used.
+            OSError: A `tls` file or the token file cannot be used.
         """
         with ExitStack() as undo:
             self._reflector = Reflector(
                 name,
                 partitions,
                 stale=stale,
-                outbox=outbox,
                 on_change=self._note_change,
+                on_decision=on_decision,
                 wake=self._wake,
             )
             undo.callback(self._reflector.close)
@@ -110,7 +112,9 @@ class Gate(GateMethods, Client):
             self._start(self._follow, "stream")
             self._start(self._watch, "watchdog")
             if on_change is not None:
-                self._start(partial(self._notify, log_exceptions(on_change)), "on_change")
+                self._start(
+                    partial(self._notify, log_exceptions("on_change", on_change)), "on_change"
+                )
             undo.pop_all()
 
     def close(self) -> None:

@@ -128,10 +128,6 @@ def _check_checkpoint(checkpoint: sync_pb2.SyncCheckpoint) -> None:
     _check_bytes("checkpoint.fleet_cursor.epoch", epoch, bounds.MAX_DIGEST_BYTES)
 
 
-def _check_reported(reported: sync_pb2.SyncReported) -> None:
-    _check_count("reported.refused", len(reported.refused), bounds.MAX_REFUSED)
-
-
 def _check_partitions(field: str, names: Collection[str]) -> None:
     _check_count(field, len(names), bounds.MAX_PARTITIONS)
     for name in names:
@@ -154,5 +150,4 @@ _CHECKS: Final[Mapping[str, Callable[[Any], None]]] = {
     "policy": _check_policy,
     "forget": _check_forget,
     "checkpoint": _check_checkpoint,
-    "reported": _check_reported,
 }

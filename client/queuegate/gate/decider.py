@@ -23,8 +23,8 @@ _WITHOUT_GROUPS: Final = frozenset(
 
 Question = tuple[str, str, str, str, Iterable[str] | None, str]
 """A check's user, queue, partition, access, groups (None if not given) and real user."""
-Report = Callable[[Question, Decision], bool]
-"""Stores a decision for the server's audit log, and returns whether the decision was stored."""
+Tell = Callable[[Question, Decision], None]
+"""Tells the gate's program about a decision."""
 
 
 class Decider:
@@ -35,7 +35,7 @@ class Decider:
         replica: LocalReplica,
         session: GateSession,
         want: Callable[[str, str, float], None],
-        report: Report | None,
+        tell: Tell | None,
         clock: Callable[[], float] = clock,
     ) -> None:
         """Create a decider for a gate.
@@ -45,7 +45,7 @@ class Decider:
             session: The session that holds the lease.
             want: Requests a user's groups from the server, given the partition, the user, and
                 the time by which the gate needs them.
-            report: Stores decisions that must be reported; None without an outbox.
+            tell: Called with each decision, if any program wants to know them.
             clock: The session's monotonic clock, in seconds.
         """
         self.grace = 0.0
@@ -54,10 +54,12 @@ class Decider:
         """The approximate number of decisions."""
         self.stale = 0
         """The approximate number of decisions from old state."""
+        self.tells = tell is not None
+        """Whether a program is told about decisions."""
         self._replica = replica
         self._session = session
         self._want = want
-        self._report = report
+        self._tell = tell
         self._clock = clock
 
     def decide(self, question: Question) -> Decision | None:
@@ -70,7 +72,7 @@ class Decider:
         except TypeError:  # not hashable
             return self._decide_hashable(question)
         if evaluation is None:
-            if state.rights.report_decisions:
+            if self._tell is not None:
                 return self._decide(state, question)
             evaluation = self._evaluate(state, question)
             if evaluation is None:
@@ -100,7 +102,7 @@ class Decider:
         return self.decide(same)
 
     def _decide(self, state: State, question: Question) -> Decision | None:
-        """Make a decision without consulting the cache, and report the decision if required."""
+        """Make a decision without consulting the cache."""
         evaluation = self._evaluate(state, question)
         if evaluation is None:
             return None
@@ -110,11 +112,13 @@ class Decider:
             if remaining <= -self.grace:
                 return None
             decision = StaleDecision(*astuple(decision))
-        must_report = state.rights.report_decisions
-        if must_report and (self._report is None or not self._report(question, decision)):
-            return None
-        if not must_report:
+        if self._tell is None:
             state.store(question, evaluation)
+        else:  # do not cache the decision, so that it is told each time
+            self._tell(question, decision)
+            # The program may have been slow.
+            if self._remaining_seconds(state, entry) <= (-self.grace if decision.stale else 0):
+                return None
         self.decided += 1
         self.stale += remaining <= 0
         return decision
@@ -181,8 +185,6 @@ class Decider:
         """
         user, queue, name, access, groups, real_user = question
         state = self._replica.state
-        if state.rights.report_decisions:
-            return None
         scope = state.find_scope(name, access)
         if scope is None or not _are_names_valid(scope, user, queue, groups, real_user):
             return None

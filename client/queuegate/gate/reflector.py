@@ -6,24 +6,24 @@ import os
 import random
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import StrEnum, auto
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Final, ParamSpec
 
 from queuegate import _validation
 from queuegate._errors import AT_THE_CLIENT
-from queuegate._settings import FilePath
 from queuegate._types import Decision
-from queuegate.exceptions import InvalidArgument, MessageTooLarge, QueuegateError, Unavailable
+from queuegate.decision_record import Record
+from queuegate.exceptions import MessageTooLarge, QueuegateError, Unavailable
 from queuegate.gate import bounds, checks
 from queuegate.gate.checks import BrokenProtocol
 from queuegate.gate.decider import Decider, Question
-from queuegate.gate.outbox import Outbox, OutboxCounts
+from queuegate.gate.local_record import local_record
 from queuegate.gate.replica import LocalReplica
-from queuegate.gate.reporter import Reporter, decision_record
 from queuegate.gate.session import GateSession, clock
 from queuegate.gate.silence import SilenceWatch
 from queuegate.gate.stream_log import StreamLog
@@ -49,6 +49,7 @@ _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """The stream statuses that indicate an unreachable or unresponsive server."""
 _REFUSALS: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
 _LOG: Final = logging.getLogger("queuegate.gate")
+_Arguments = ParamSpec("_Arguments")
 
 
 class GateState(StrEnum):
@@ -63,9 +64,7 @@ class GateState(StrEnum):
     `stale` permits.
     """
     FORBIDDEN = auto()
-    """The server forbids local decisions, or requires gates to report them and the gate has no
-    outbox.
-    """
+    """The server forbids local decisions."""
     CLOSED = auto()
     """The gate is closed, or was created before this process was forked."""
 
@@ -79,8 +78,8 @@ class Reflector:
         partitions: Iterable[str],
         *,
         stale: float,
-        outbox: FilePath | None,
         on_change: Callable[[], object],
+        on_decision: Callable[[Record], object] | None,
         wake: Callable[[], None],
     ) -> None:
         """Create a reflector without a stream.
@@ -89,14 +88,13 @@ class Reflector:
             name: The gate's name on the server. Defaults to the host name and process ID.
             partitions: The partitions to follow; all if empty.
             stale: How long old state may be used while the server is unreachable, in seconds.
-            outbox: The folder for decisions to report, if any.
             on_change: Called in the receiving thread when the gate switches to another policy.
+            on_decision: Called with the record of each local decision, in the thread that asked.
             wake: Called in any thread when messages are due.
 
         Raises:
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
-            OSError: The outbox cannot be used.
         """
         name = _validation.text("name", name, required=False)
         if len(name.encode()) > MAX_NAME_BYTES or CONTROL_CHARACTER.search(name):
@@ -106,14 +104,10 @@ class Reflector:
         name = name or f"{socket.gethostname()}/{os.getpid()}"
         self._stale = _validation.seconds("stale", stale, may_be_zero=True)
         named = _validation.texts("partitions", partitions)
-        if outbox == "":
-            raise ValueError("outbox must not be empty")
-        self._outbox = None if outbox is None else Outbox(outbox)
-        self._reporter = None if self._outbox is None else Reporter(self._outbox)
         self.replica = LocalReplica(is_complete=not named)
         self.session = GateSession(self.replica, name, named, stale=self._stale, agent=_agent())
-        report = None if outbox is None else self._report
-        self.decider = Decider(self.replica, self.session, self._want, report)
+        tell = None if on_decision is None else _teller(name, on_decision)
+        self.decider = Decider(self.replica, self.session, self._want, tell)
         self.is_closed = False
         self.has_stream = False
         """Whether a stream is open. If so, closing the gate waits for the lease release to be sent,
@@ -138,7 +132,7 @@ class Reflector:
         self._next_ping = 0.0
         self._watch = SilenceWatch(named)
         self._pause = FIRST_PAUSE
-        self._log = StreamLog(named, has_outbox=self._outbox is not None)
+        self._log = StreamLog(named)
         _REFLECTORS.add(self)
 
     @property
@@ -150,8 +144,6 @@ class Reflector:
         if not state.policies:
             return GateState.CONNECTING
         if not state.rights.local_decisions:
-            return GateState.FORBIDDEN
-        if state.rights.report_decisions and self._outbox is None:
             return GateState.FORBIDDEN
         return GateState.LIVE if clock() < self.session.lease_until else GateState.EXPIRED
 
@@ -165,10 +157,7 @@ class Reflector:
             self._pongs = 0
             self._watch.restart(clock())
             self._next_ping = 0.0
-            opened = self.session.open()
-        if self._reporter is not None:
-            self._reporter.restart(self.stream)
-        return opened
+            return self.session.open()
 
     def due(self, stream: int) -> list[sync_pb2.SyncRequest]:
         """Return the messages to send now on `stream`; none if it is no longer the newest
@@ -190,19 +179,11 @@ class Reflector:
             for _ in range(min(len(self._wanted), MAX_WAITING - self.session.waiting)):
                 (partition, user), _ = self._wanted.popitem()
                 wanted.setdefault(partition, []).append(user)
-            requests += [
+            return requests + [
                 self.session.want(name, users[start : start + MAX_WANTED], now)
                 for name, users in wanted.items()
                 for start in range(0, len(users), MAX_WANTED)
             ]
-        # Send reports only after the first pong, so that the gate gets a lease even if every report
-        # breaks the stream.
-        may_report = self._pongs > 0 and self.replica.state.rights.report_decisions
-        if self._reporter is not None and may_report:
-            report = self._reporter.next(stream, self.session.reported)
-            if report is not None:
-                requests.append(sync_pb2.SyncRequest(report=report))
-        return requests
 
     def watch(self) -> bool:
         """Update the watchdog and return whether the stream is dead. Must be called every
@@ -245,7 +226,7 @@ class Reflector:
             has_changed, self.replica.has_changed = self.replica.has_changed, False
         if has_changed:
             self._on_change()
-        if answer is not None or response.HasField("reported"):
+        if answer is not None:
             self._wake()
 
     def ended(self, failure: Exception | None) -> float:
@@ -268,8 +249,6 @@ class Reflector:
         if code in _REFUSALS:
             with self._lock:
                 self.session.reset()
-        if self._reporter is not None and _is_about_report(failure):
-            self._reporter.split(why)
         self.decider.grace = self._stale if code in _UNREACHABLE else 0.0
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
@@ -278,17 +257,10 @@ class Reflector:
         return pause
 
     def close(self) -> None:
-        """Stop making local decisions and close the outbox, but not the stream."""
+        """Stop making local decisions, but keep the stream."""
         self.is_closed = True
         with self._lock:
             self.session.reset()
-        if self._outbox is not None:
-            self._outbox.close()
-
-    @property
-    def outbox_counts(self) -> OutboxCounts | None:
-        """Counts of the decisions stored for the server's audit log; None without an outbox."""
-        return None if self._outbox is None else self._outbox.counts
 
     def released(self) -> sync_pb2.SyncRequest:
         """Give up the lease of a closing gate, and return the message that releases it."""
@@ -301,8 +273,6 @@ class Reflector:
         """
         self.is_closed = True
         self.session.lease_until = -math.inf
-        if self._outbox is not None:
-            self._outbox.abandon()
 
     def _note_progress(self, response: sync_pb2.SyncResponse, now: float) -> None:
         self._watch.note(response, now, has_policy=bool(self.replica.state.policies))
@@ -314,8 +284,8 @@ class Reflector:
         elif response.HasField("pong") and not self._watch.lacks_policy:
             self._pause = FIRST_PAUSE
             self._pongs += 1
-            # Wait for a second pong, because the report sent after the first may still break the
-            # stream.
+            # Wait for a second pong, so that a stream that always breaks after its first is logged
+            # once.
             if self._pongs > 1:
                 self._log.recovered()
 
@@ -343,10 +313,6 @@ class Reflector:
             if until < self._next_ping + ANSWER_SECONDS:
                 self._wake()
 
-    def _report(self, question: Question, decision: Decision) -> bool:
-        """Store a decision in the outbox, and return whether it was stored."""
-        return self._outbox is not None and self._outbox.append(decision_record(question, decision))
-
 
 def _agent() -> str:
     """Return this program's name and version."""
@@ -359,34 +325,39 @@ def _is_release(answer: sync_pb2.SyncRequest | None) -> bool:
     return answer is not None and answer.HasField("release")
 
 
-def _is_about_report(failure: Exception | None) -> bool:
-    """Return whether a report caused the failure. No other request can exceed the size limit."""
-    if isinstance(failure, InvalidArgument):
-        return any(violation.field.startswith("report") for violation in failure.violations)
-    return isinstance(failure, MessageTooLarge) and not _is_about_response(failure)
-
-
 def _is_about_response(failure: Exception | None) -> bool:
     """Return whether an oversized message from the server caused the failure."""
     return isinstance(failure, MessageTooLarge) and AT_THE_CLIENT in failure.message
 
 
-def log_exceptions(on_change: Callable[[], object]) -> Callable[[], None]:
-    """Return a function that calls `on_change` and logs its exceptions.
+def log_exceptions(name: str, callback: Callable[_Arguments, object]) -> Callable[_Arguments, None]:
+    """Return a function that calls `callback` and logs its exceptions.
+
+    Args:
+        name: The name of the gate's argument that is the callback.
+        callback: The function to call.
 
     Raises:
-        TypeError: `on_change` is not callable.
+        TypeError: `callback` is not callable.
     """
-    if not callable(on_change):
-        raise TypeError(f"on_change must be callable, not {type(on_change).__name__}")
+    if not callable(callback):
+        raise TypeError(f"{name} must be callable, not {type(callback).__name__}")
 
-    def call() -> None:
+    def call(*args: _Arguments.args, **options: _Arguments.kwargs) -> None:
         try:
-            on_change()
+            callback(*args, **options)
         except Exception:
-            _LOG.exception("a gate's on_change callback failed")
+            _LOG.exception("a gate's %s callback failed", name)
 
     return call
+
+
+def _teller(
+    gate: str, on_decision: Callable[[Record], object]
+) -> Callable[[Question, Decision], None]:
+    """Return a function that passes the records of a gate's decisions to a callback."""
+    tell = log_exceptions("on_decision", on_decision)
+    return lambda question, decision: tell(local_record(time.time(), gate, question, decision))
 
 
 _REFLECTORS: "weakref.WeakSet[Reflector]" = weakref.WeakSet()

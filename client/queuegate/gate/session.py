@@ -35,14 +35,12 @@ clock: Final = _clock()
 
 
 class GateRights(NamedTuple):
-    """A gate's rights and duties, as set by the server."""
+    """A gate's rights, as set by the server."""
 
     local_decisions: bool = False
     """Whether the gate may decide locally."""
     assert_groups: bool = False
     """Whether the gate may use groups supplied with a check."""
-    report_decisions: bool = False
-    """Whether the gate must report its decisions."""
 
 
 class Replica(Protocol):
@@ -101,8 +99,6 @@ class GateSession:
         self.lease_until = -math.inf
         """When the lease expires, on the gate's monotonic clock."""
         self.ping_interval = 1.0
-        self.reported = sync_pb2.SyncReported()
-        """The server's latest confirmation of reported decisions."""
         self._replica = replica
         self._name = name
         self._agent = agent
@@ -204,8 +200,6 @@ class GateSession:
             self._replica.forget(response.forget.partition, response.forget.users)
         elif kind == "user_groups":
             self._receive_groups(response.user_groups, now)
-        elif kind == "reported":
-            self.reported = response.reported
         elif kind == "draining":
             return self.release(now)
         elif kind == "checkpoint":
@@ -265,8 +259,7 @@ class GateSession:
         if not opened.resumed:
             # A lease from another server does not cover this server's state.
             self.reset(opened.keep_groups_of)
-        rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
-        self._replica.use_rights(GateRights(*rights))
+        self._replica.use_rights(GateRights(opened.local_decisions, opened.assert_groups))
 
     def _add_part(self, part: sync_pb2.PolicyPart) -> None:
         if self._partitions and part.partition not in self._partitions:

@@ -10,10 +10,10 @@ from queuegate.v1 import sync_pb2
 MAX_ENDS: Final = 8
 """The maximum number of distinct reasons to log before a stream recovers."""
 _FORBIDDEN: Final = (
-    "the server forbids it to decide: sync.local_decisions is off, or this version of the client"
-    " does not support the server's rules"
+    "a gate sends every check to the server, which forbids it to decide: the server keeps an audit"
+    " log and sync.local_decisions is forbid, or this version of the client does not support the"
+    " server's rules"
 )
-_NO_OUTBOX: Final = "the server requires a report of each decision: give the gate an outbox"
 _MAX_LISTED: Final = 10
 _LOG: Final = logging.getLogger("queuegate.gate")
 
@@ -21,24 +21,16 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 class StreamLog:
     """Logs stream events. Used only by the receiving thread."""
 
-    def __init__(self, partitions: Iterable[str], *, has_outbox: bool) -> None:
-        """Create a log.
-
-        Args:
-            partitions: The partitions to follow; all if empty.
-            has_outbox: Whether the gate can report its decisions.
-        """
+    def __init__(self, partitions: Iterable[str]) -> None:
+        """Create a log. `partitions` names the partitions to follow; all if empty."""
         self._named = frozenset(partitions)
-        self._has_outbox = has_outbox
         self._ends: set[str] = set()
         """The reasons logged since the last stable stream."""
         self._missing: frozenset[str] = frozenset()
-        self._obstacle = ""
+        self._may_decide = True
 
     def opened(self, opened: sync_pb2.SyncOpened) -> None:
-        """Log the followed partitions that the server lacks, and any reason why the gate may not
-        decide locally.
-        """
+        """Log the followed partitions that the server lacks, and that the gate may not decide."""
         missing = self._named.difference(opened.partitions)
         if not missing <= self._missing:
             _LOG.warning(
@@ -47,14 +39,9 @@ class StreamLog:
                 _format_names(opened.partitions),
             )
         self._missing |= missing
-        obstacle = ""
-        if not opened.local_decisions:
-            obstacle = _FORBIDDEN
-        elif opened.report_decisions and not self._has_outbox:
-            obstacle = _NO_OUTBOX
-        if obstacle not in {"", self._obstacle}:
-            _LOG.warning("a gate sends every check to the server: %s", obstacle)
-        self._obstacle = obstacle
+        if self._may_decide and not opened.local_decisions:
+            _LOG.warning(_FORBIDDEN)
+        self._may_decide = opened.local_decisions
 
     def ended(self, why: str) -> None:
         """Log why a stream ended, unless the reason has been logged since the last stable

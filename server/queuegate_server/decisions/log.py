@@ -5,13 +5,12 @@ Decisions are counted in a list indexed by reason number, so counting a cached r
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from queuegate.decision_record import Record, outcome_fields, record_start
 from queuegate.policy.decision import OUTCOMES, Decision, Reason
 from queuegate_server.observe.audit import AuditLog
 
-Record = dict[str, Any]
 ERROR: Final = 0
 """The reason number for checks that failed with an error."""
 NUMBERS: Final[Mapping[Reason, int]] = {
@@ -19,16 +18,6 @@ NUMBERS: Final[Mapping[Reason, int]] = {
 }
 GRANTS: Final = (False, *(outcome.grants for outcome in OUTCOMES.values()))
 """Whether access is granted, by reason number."""
-
-
-class Report(NamedTuple):
-    """The origin of a decision that a gate made and reported."""
-
-    gate: str
-    received: float
-    """When the report arrived, in wall-clock seconds."""
-    stale: bool
-    """Whether the gate decided without a lease."""
 
 
 class DecidedCheck(NamedTuple):
@@ -44,26 +33,13 @@ class DecidedCheck(NamedTuple):
     """The decision, or the reason for the error."""
     revision: int = 0
     """The policy revision on which the decision is based."""
-    report: Report | None = None
 
     def record(self) -> Record:
         """Return the audit record."""
-        record: Record = {"time": _moment(self.time), "caller": self.caller, "method": self.method}
-        record |= self.question
-        outcome = self.outcome
-        if isinstance(outcome, str):
-            return record | {"decision": "error", "reason": outcome}
-        record["decision"] = "allowed" if outcome.allowed else "denied"
-        record["reason"] = str(outcome.reason)
-        record["matched_queue"] = outcome.matched_queue
-        record["matched_name"] = outcome.matched_subject
-        record["revision"] = self.revision
-        if self.report is not None:
-            record["decided_by"] = self.report.gate
-            record["received"] = _moment(self.report.received)
-            if self.report.stale:
-                record["stale"] = True
-        return record
+        record = record_start(self.time, self.caller, self.method) | self.question
+        if isinstance(self.outcome, str):
+            return record | {"decision": "error", "reason": self.outcome}
+        return record | outcome_fields(self.outcome, self.revision)
 
 
 class AuditUnavailable(Exception):
@@ -125,18 +101,6 @@ class DecisionLog:
         ):
             raise AuditUnavailable
 
-    async def record_report(
-        self, checks: Callable[[], Iterable[DecidedCheck]], due: int, size: int
-    ) -> None:
-        """Record decisions reported by a gate; see `record`.
-
-        Raises AuditUnavailable even if the buffer is only half full, because a gate, unlike other
-        callers, can keep its decisions and report them later.
-        """
-        if self._audit is not None and self._audit.is_half_full:
-            raise AuditUnavailable
-        await self.record(checks, due, size)
-
     def tallied(self) -> Iterator[tuple[str, str, int]]:
         """Yield the count for each outcome (allowed, denied or error) and reason."""
         for reason, number in NUMBERS.items():
@@ -150,8 +114,3 @@ class DecisionLog:
             outcome = each.outcome
             if isinstance(outcome, str) or self.is_due[NUMBERS[outcome.reason]]:
                 yield each.record()
-
-
-def _moment(time: float) -> str:
-    moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
-    return moment.replace("+00:00", "Z")

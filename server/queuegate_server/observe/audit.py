@@ -85,11 +85,6 @@ class AuditLog:
         """Whether the last write succeeded and the current write, if any, is not hanging."""
         return self._last_succeeded and not self._hangs()
 
-    @property
-    def is_half_full(self) -> bool:
-        """Whether more than half of the buffer is in use. If so, deferrable records must wait."""
-        return self.counts.waiting_bytes > self._settings.buffer // 2
-
     async def append(self, records: Records, number: int, size: int) -> bool:
         """Append records. With `block`, return False if the buffer is full or the write fails or
         takes longer than WRITE_TIMEOUT; with `drop`, always return True.

@@ -51,22 +51,16 @@ ServicerStream = Callable[..., AsyncIterator[bytes]]
 
 
 class RateLimiter:
-    """Two token buckets per caller: one for calls and one for decisions reported by gates.
-
-    With separate buckets, a gate that reports a backlog after an outage can still make calls.
-    """
+    """A token bucket for each caller."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
         """Allow `rate` calls per second and bursts of `burst`. `clock` is monotonic, in seconds."""
         full = partial(TokenBucket, rate, burst, clock)
-        self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
-        self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
-        """The buckets for reported decisions, by caller. A report is charged as a whole, and the
-        caller's next report waits until the bucket has recovered."""
+        self._buckets: defaultdict[str, TokenBucket] = defaultdict(full)
 
     def acquire(self, caller: str) -> None:
         """Charge a caller for one call. Raises RateLimited if the caller has exceeded its rate."""
-        bucket = self._calls[caller]
+        bucket = self._buckets[caller]
         if (delay := bucket.wait()) > 0:
             raise RateLimited(delay)
         bucket.charge()

@@ -4,24 +4,16 @@ Records are built from serialized messages, because the response cache stores on
 are parsed only when a record is due, in the thread that writes it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from google.rpc import error_details_pb2
 
+from queuegate.decision_record import Record, queue_fields, user_fields
 from queuegate.policy.decision import Decision
-from queuegate.policy.names import partition_name
-from queuegate.v1 import access_pb2, status_pb2, sync_pb2
+from queuegate.v1 import access_pb2, status_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.decisions.log import (
-    NUMBERS,
-    AuditUnavailable,
-    DecidedCheck,
-    DecisionLog,
-    Record,
-    Report,
-)
+from queuegate_server.decisions.log import AuditUnavailable, DecidedCheck, DecisionLog
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import UnreadableRequest, reason_name
@@ -99,16 +91,6 @@ class CallLog:
             await self._record(method, request, response, due, checks=len(reasons), size=size)
         self._decisions.count(reasons, errors)
 
-    async def record_report(
-        self, gate: str, decisions: Sequence[sync_pb2.LocalDecision], size: int
-    ) -> None:
-        """Count and record a gate's valid decisions; `size` is the message size in bytes."""
-        reasons = bytes(NUMBERS[REASON_OF[each.decision.reason]] for each in decisions)
-        if due := self.due(reasons):
-            checks = partial(_reported_checks, gate, self._wall(), current_caller(), decisions)
-            await self._decisions.record_report(checks, due, size)
-        self._decisions.count(reasons, ())
-
     async def _record(
         self, method: str, request: bytes, response: bytes, due: int, *, checks: int, size: int
     ) -> None:
@@ -175,25 +157,6 @@ def _outcomes_of_columns(request_data: bytes, response_data: bytes) -> Iterator[
             yield fields, reasons[number], 0
 
 
-def _reported_checks(
-    gate: str, received: float, caller: str, decisions: Sequence[sync_pb2.LocalDecision]
-) -> Iterator[DecidedCheck]:
-    for each in decisions:
-        user = UserGroupInformation(user=each.user, no_groups=each.no_groups)
-        fields = _user_fields(user, each.partition)
-        if each.groups_in_request:
-            fields["groups_in_request"] = each.groups_in_request
-        yield DecidedCheck(
-            "Sync",
-            each.time.ToNanoseconds() / 1e9,
-            caller,
-            fields | _queue_fields(each.queue, each.access),
-            _decision(each.decision),
-            each.decision.policy_revision,
-            Report(gate, received, each.stale),
-        )
-
-
 def _decision(message: Any) -> Decision:
     return Decision(
         message.allowed, REASON_OF[message.reason], message.matched_queue, message.matched_subject
@@ -226,15 +189,12 @@ def request_fields(method: str, request: bytes) -> Record:
 
 
 def _user_fields(user: UserGroupInformation, partition: str) -> Record:
-    fields: Record = {"user": _cut(user.user), "partition": partition_name(_cut(partition))}
-    # Omit the field if the request leaves groups unspecified; 0 means that the user has none.
-    if user.groups or user.no_groups:
-        fields["groups_in_request"] = len(user.groups)
-    return fields
+    groups = len(user.groups) if user.groups or user.no_groups else None
+    return user_fields(_cut(user.user), _cut(partition), groups)
 
 
 def _queue_fields(queue: str, access: int) -> Record:
-    return {"queue": _cut_queue(queue), "access": str(validation.ACCESS.get(access, ""))}
+    return queue_fields(_cut_queue(queue), str(validation.ACCESS.get(access, "")))
 
 
 def _cut(name: str) -> str:

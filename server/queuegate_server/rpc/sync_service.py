@@ -15,7 +15,6 @@ from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import Draining, InvalidRequest, Overloaded
 from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.messages import LOOKUP_OUTCOMES
-from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, Session, SyncRights
@@ -39,8 +38,6 @@ class SyncServicer:
     engine: Engine
     hub: SyncHub
     queue: LongCallQueue
-    recorder: ReportRecorder | None
-    """Records the callers' reports; None without an audit log."""
     draining: asyncio.Event
     """Set when streams must be closed."""
     clock: Callable[[], float]
@@ -48,6 +45,7 @@ class SyncServicer:
     max_streams: int
     max_streams_per_caller: int
     local_decisions: bool
+    """Whether gates may decide."""
 
     async def Sync(self, requests: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
         """Send policies, groups and changes until the caller closes the stream. Raises Draining."""
@@ -59,11 +57,7 @@ class SyncServicer:
                 f"{caller} has {self.max_streams_per_caller} streams open, which is the limit of"
                 " one caller (sync.streams_per_caller)"
             )
-        rights = SyncRights(
-            local_decisions=self.local_decisions,
-            assert_groups=trusted,
-            report_decisions=self.recorder is not None and self.local_decisions,
-        )
+        rights = SyncRights(local_decisions=self.local_decisions, assert_groups=trusted)
         woken = asyncio.Event()
         session = await self.hub.open_session(rights, caller, woken.set)
         stream = _Stream(self, session, woken.set)
@@ -82,9 +76,6 @@ class SyncServicer:
                     resets = kind == "opened" and not response.opened.resumed
                     self.hub.sent["reset" if resets else kind] += 1
                     yield self.hub.encode(response)
-                # Raises if recording a report failed. This closes the stream, so the caller resends
-                # the report.
-                stream.check_recording()
                 stream.resume_lookups()
                 lease = session.lease_until - self.clock()
                 if self.draining.is_set() and lease <= 0:
@@ -115,7 +106,6 @@ class _Stream:
     _wanted: dict[tuple[str, str], None] = field(default_factory=dict)
     _wanted_characters: int = 0
     _lookups: set[asyncio.Task[None]] = field(default_factory=set)
-    _recording: asyncio.Task[sync_pb2.SyncReported] | None = None
 
     async def read(self, requests: AsyncIterator[bytes]) -> None:
         """Handle messages until the caller closes its side or releases its lease.
@@ -136,21 +126,19 @@ class _Stream:
     async def _receive(self, data: bytes) -> bool:
         """Handle a message; return whether to read another."""
         if len(data) <= MAX_SHORT_REQUEST:
-            request, refused = sync_validation.parse(data)
+            request = sync_validation.parse(data)
         else:
             async with self._servicer.queue.for_stream(data) as slot:
-                request, refused = await slot.run(data, lambda: sync_validation.parse(data))
+                request = await slot.run(data, lambda: sync_validation.parse(data))
         applied = self._session.applied
         try:
-            work = self._session.receive(request, self._servicer.clock())
+            wanted = self._session.receive(request, self._servicer.clock())
         except InvalidSync as error:
             raise InvalidRequest([("message", str(error))]) from error
         if self._session.applied != applied:
             self._servicer.hub.wake_barriers()
-        if isinstance(work, sync_pb2.SyncWant):
-            self._want([(work.partition, user) for user in work.users])
-        elif isinstance(work, sync_pb2.SyncReport):
-            self._record(work, refused, len(data))
+        if wanted is not None:
+            self._want([(wanted.partition, user) for user in wanted.users])
         elif not request.HasField("applied"):
             self._wake()
         return not self._session.has_released
@@ -163,36 +151,10 @@ class _Stream:
         self._add_wanted(invalidated)
         self._start_lookups()
 
-    def check_recording(self) -> None:
-        """Raise the error that occurred while recording the last report, if any."""
-        recording = self._recording
-        if recording is not None and recording.done() and not recording.cancelled():
-            recording.result()
-
     def close(self) -> None:
-        """Cancel the lookups and the recording of the last report."""
+        """Cancel the lookups."""
         for task in self._lookups:
             task.cancel()
-        if self._recording is not None:
-            self._recording.cancel()
-
-    def _record(
-        self, report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision], size: int
-    ) -> None:
-        """Start recording a report. Raises Overloaded if the previous one is unconfirmed."""
-        self.check_recording()
-        if self._recording is not None and not self._recording.done():
-            raise Overloaded("a report must wait until the previous one is confirmed")
-        if (recorder := self._servicer.recorder) is not None:
-            self._recording = recorder.record(self._session, report, refused, size)
-            self._recording.add_done_callback(self._confirm)
-
-    def _confirm(self, recording: "asyncio.Task[sync_pb2.SyncReported]") -> None:
-        if recording.cancelled():
-            return
-        if recording.exception() is None:
-            self._session.confirm(recording.result())
-        self._wake()
 
     def _want(self, users: list[tuple[str, str]]) -> None:
         self._add_wanted(users)

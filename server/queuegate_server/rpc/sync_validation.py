@@ -3,12 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from queuegate.policy.decision import OUTCOMES
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate.v1 import sync_pb2
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
-from queuegate_server.rpc.messages import REASON_OF
 from queuegate_server.sync.change_log import EPOCH_BYTES
 
 MAX_NAME_BYTES: Final = 256
@@ -22,50 +20,23 @@ INSTANCE_BYTES: Final = 16
 MAX_RULES: Final = 100
 MAX_WANTED: Final = 1_000
 """The maximum number of users in one message."""
-MAX_REPORTED: Final = 1_000
-"""The maximum number of decisions in one message."""
-MAX_REPORT_BYTES: Final = 512 * 1024
-"""The maximum size of a report. Our gates report one outbox file of about 256 KiB at a time."""
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
 MAX_FIELDS: Final = 2 * MAX_PARTITIONS + 1_000
 """The maximum number of fields in a message and its submessages."""
-_MAX_OUTCOME_BYTES: Final = {
-    "matched_queue": validation.MAX_QUEUE_BYTES,
-    "matched_subject": validation.MAX_NAME_BYTES,
-    "evaluated_queue": validation.MAX_QUEUE_BYTES,
-}
-_LAST_SECOND: Final = 253_402_300_798
-"""The latest valid time, in Unix seconds. It excludes the last second of the year 9999, because
-times may be rounded up."""
-_NANOSECONDS: Final = 1_000_000_000
 
 
-def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecision]]:
-    """Parse a message; return it and the invalid decisions in its report. Raises InvalidRequest."""
+def parse(data: bytes) -> sync_pb2.SyncRequest:
+    """Parse a message. Raises InvalidRequest."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise InvalidRequest([(WHOLE_REQUEST, f"is longer than {MAX_MESSAGE_BYTES} bytes")])
     wire.bound_fields(sync_pb2.SyncRequest, data, MAX_FIELDS)
     request = wire.parse(sync_pb2.SyncRequest, data)
-    if request.HasField("report") and len(data) > MAX_REPORT_BYTES:
-        raise InvalidRequest([("report", f"is longer than {MAX_REPORT_BYTES} bytes")])
     violations: validation.Violations = []
     kind = request.WhichOneof("message")
     if kind is not None and kind in _CHECKS:
         _CHECKS[kind](getattr(request, kind), violations)
     validation.raise_if(violations)
-    return request, _refused_decisions(request.report)
-
-
-def _refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDecision]:
-    """Return the index and the faults of each invalid decision in a report."""
-    refused: list[sync_pb2.RefusedDecision] = []
-    for index, decision in enumerate(report.decisions):
-        violations: validation.Violations = []
-        _check_decision(decision, violations)
-        if violations:
-            fault = "; ".join(f"{field}: {text}" for field, text in violations)
-            refused.append(sync_pb2.RefusedDecision(index=index, fault=fault))
-    return refused
+    return request
 
 
 def _check_open(request: sync_pb2.SyncOpen, violations: validation.Violations) -> None:
@@ -109,38 +80,6 @@ def _check_want(request: sync_pb2.SyncWant, violations: validation.Violations) -
         validation.required_name(f"want.users[{index}]", user, violations)
 
 
-def _check_report(request: sync_pb2.SyncReport, violations: validation.Violations) -> None:
-    if not 0 < len(request.decisions) <= MAX_REPORTED:
-        violations.append(("report.decisions", f"must have 1 to {MAX_REPORTED} decisions"))
-
-
-def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violations) -> None:
-    time, decision = local.time, local.decision
-    if not local.HasField("time"):
-        violations.append(("time", "is required"))
-    elif not (0 <= time.seconds <= _LAST_SECOND and 0 <= time.nanos < _NANOSECONDS):
-        violations.append(("time", "must be between the years 1970 and 9999"))
-    validation.required_name("user", local.user, violations)
-    validation.check_name("partition", local.partition, violations)
-    validation.check_name("real_user", local.real_user, violations)
-    if not local.queue:
-        violations.append(("queue", "is required"))
-    else:
-        _check_text("queue", local.queue, validation.MAX_QUEUE_BYTES, violations)
-    validation.access_kind(local.access, violations)
-    if local.groups_in_request > validation.MAX_GROUPS:
-        violations.append(("groups_in_request", f"is more than {validation.MAX_GROUPS}"))
-    if local.no_groups and local.groups_in_request:
-        violations.append(("no_groups", "must not be set together with groups_in_request"))
-    reason = REASON_OF.get(decision.reason)
-    if reason is None:
-        violations.append(("decision.reason", "is not a decision reason"))
-    elif decision.allowed is not OUTCOMES[reason].grants:
-        violations.append(("decision.allowed", "contradicts the reason"))
-    for field, limit in _MAX_OUTCOME_BYTES.items():
-        _check_text(f"decision.{field}", getattr(decision, field), limit, violations)
-
-
 def _check_text(field: str, text: str, limit: int, violations: validation.Violations) -> None:
     _check_size(field, text.encode(), limit, violations)
     if CONTROL_CHARACTER.search(text):
@@ -155,5 +94,4 @@ def _check_size(field: str, data: bytes, limit: int, violations: validation.Viol
 _CHECKS: Final[Mapping[str, Callable[[Any, validation.Violations], None]]] = {
     "open": _check_open,
     "want": _check_want,
-    "report": _check_report,
 }

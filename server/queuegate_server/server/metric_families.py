@@ -185,12 +185,6 @@ METRICS: Final[Mapping[str, Family]] = {
         "stale if gates may still use their last state.",
         ("result",),
     ),
-    "queuegate_sync_decisions": Family(
-        Counter,
-        "Decisions reported by gates: recorded in the audit log, or refused as invalid (see the "
-        "log).",
-        ("result",),
-    ),
     "queuegate_fleet_groups_available": Family(
         Gauge,
         "1 while groups are shared; 0 while Redis fails or this replica does not follow "

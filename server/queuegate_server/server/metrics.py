@@ -58,7 +58,6 @@ def _sync(parts: ServerParts) -> dict[str, Samples]:
         "queuegate_sync_lag_seconds": [((), hub.lag)],
         "queuegate_sync_messages": by_label(hub.sent),
         "queuegate_sync_barriers": by_label(hub.waited),
-        "queuegate_sync_decisions": by_label(hub.reported),
     }
 
 

@@ -21,7 +21,6 @@ from queuegate_server.rpc.freshness import Freshness
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.policy_service import PolicyServicer
-from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.rpc.server import Interceptors, register
 from queuegate_server.rpc.sync_service import SyncServicer
 from queuegate_server.rpc.user_group_service import UserGroupServicer
@@ -137,14 +136,11 @@ def build_server(
             core.engine,
             core.sync,
             queue,
-            None
-            if core.audit is None
-            else ReportRecorder(call_log, listeners.rates, core.sync.reported, time.monotonic),
             draining=draining,
             clock=core.clock,
             max_streams=settings.sync.streams,
             max_streams_per_caller=settings.sync.streams_per_caller,
-            local_decisions=core.audit is None or settings.sync.local_decisions == "report",
+            local_decisions=core.audit is None or settings.sync.local_decisions == "allow",
         ),
     ]
     if worker is not None and fleet is None:

@@ -30,8 +30,7 @@ class Limits(Section):
     """The maximum size of a request, in bytes."""
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = 0.0
     """The sustained rate of calls from one caller, per second. A gate's stream counts once, when it
-    is opened. Decisions reported by the caller's gates have a separate limit of the same rate;
-    reports over the limit wait. 0: unlimited."""
+    is opened. 0: unlimited."""
     caller_burst: int = Field(100, ge=1, le=1_000_000)
     """How many calls one caller may make at once before caller_rate applies."""
     connections: Connections = Connections()
@@ -52,10 +51,10 @@ class Drain(Section):
 class Sync(Section):
     """Limits for callers of SyncService."""
 
-    local_decisions: Literal["forbid", "report"] = "forbid"
-    """Whether gates may decide locally while this server writes an audit log. report: they may, and
-    keep each decision on disk until it is in the audit log. Without an audit log, gates may always
-    decide locally."""
+    local_decisions: Literal["forbid", "allow"] = "forbid"
+    """Whether gates may decide locally while this server writes an audit log, which does not
+    contain their decisions: gates tell them only to their own program. Without an audit log, gates
+    may always decide locally."""
     streams: int = Field(1000, ge=0, le=1_000_000)
     """The maximum number of open streams of SyncService."""
     streams_per_caller: int = Field(500, ge=1, le=1_000_000)

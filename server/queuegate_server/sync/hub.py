@@ -52,8 +52,6 @@ class SyncHub:
         self.waited: Final = {"confirmed": 0, "waited_out": 0, "stale": 0}
         """The number of barriers, by whether all callers confirmed, some leases had to expire, or
         some callers may decide from their last state."""
-        self.reported: Final = {"recorded": 0, "refused": 0}
-        """The number of reported decisions, by result."""
         self.streams: Final[Counter[str]] = Counter()
         """The number of streams that are open or being opened, by caller."""
         self._fleet_events = fleet_events

@@ -56,13 +56,11 @@ class Policies(Protocol):
 
 
 class SyncRights(NamedTuple):
-    """A caller's rights and obligations when it decides locally."""
+    """A caller's rights when it decides locally."""
 
     local_decisions: bool
     assert_groups: bool
     """Whether the caller may use groups asserted in requests."""
-    report_decisions: bool = False
-    """Whether the caller must report each decision."""
 
 
 class KeptGroups(NamedTuple):
@@ -135,14 +133,11 @@ class Session:
     """The fleet cursor of the newest checkpoint."""
     _ping: tuple[int, float] | None = None
     _groups: deque[tuple[sync_pb2.UserGroups, int]] = field(default_factory=deque)
-    _confirmed: sync_pb2.SyncReported | None = None
 
-    def receive(
-        self, request: sync_pb2.SyncRequest, now: float
-    ) -> sync_pb2.SyncWant | sync_pb2.SyncReport | None:
+    def receive(self, request: sync_pb2.SyncRequest, now: float) -> sync_pb2.SyncWant | None:
         """Handle a message received at the monotonic time `now`, in seconds.
 
-        Return the message's content if it requests groups or reports decisions. Raises InvalidSync.
+        Return the request for groups, if the message is one. Raises InvalidSync.
         """
         kind = request.WhichOneof("message")
         if (kind == "open") is self._is_open:
@@ -161,10 +156,6 @@ class Session:
             self.lease_until = min(self.lease_until, now)
         elif kind == "want":
             return request.want
-        elif kind == "report":
-            if not self._rights.report_decisions:
-                raise InvalidSync("`report` is only for servers that require reports")
-            return request.report
         else:
             raise InvalidSync("`message` must be set")
         return None
@@ -204,10 +195,6 @@ class Session:
         """The number of users whose groups have not been sent yet."""
         return len(self._groups)
 
-    def confirm(self, report: sync_pb2.SyncReported) -> None:
-        """Queue the confirmation that a report's decisions are in the audit log."""
-        self._confirmed = report
-
     def offer(self, groups: sync_pb2.UserGroups, since: int) -> None:
         """Queue groups looked up after the change `since`, to be sent unless invalidated first."""
         self._groups.append((groups, since))
@@ -230,9 +217,6 @@ class Session:
             (ping_id, received_at), self._ping = self._ping, None
             self.lease_until = max(self.lease_until, received_at + LEASE + CLOCK_MARGIN)
             return sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=ping_id))
-        if self._confirmed is not None:
-            confirmed, self._confirmed = self._confirmed, None
-            return sync_pb2.SyncResponse(reported=confirmed)
         while self._groups:
             groups, since = self._groups.popleft()
             self.offered_bytes -= groups.ByteSize()

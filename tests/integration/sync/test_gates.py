@@ -297,7 +297,7 @@ def test_nothing_waits_for_a_gate_that_is_closed_before_it_is_live(
     ("options", "error", "message"),
     [
         ({"on_change": 3}, TypeError, "on_change must be callable, not int"),
-        ({"outbox": ""}, ValueError, "outbox must not be empty"),
+        ({"on_decision": 3}, TypeError, "on_decision must be callable, not int"),
         ({"stale": -1}, ValueError, "stale must be 0 or more"),
         ({"stale": None}, TypeError, "stale must be a number of seconds, not NoneType"),
         ({"stale": ""}, TypeError, "stale must be a number of seconds, not str"),

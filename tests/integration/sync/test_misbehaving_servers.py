@@ -122,40 +122,6 @@ def test_a_message_that_breaks_the_protocol_ends_the_stream(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rejected_decision_does_not_stop_the_others(tmp_path: Path, kind: str) -> None:
-    users = [f"user{number}" for number in range(50)]
-    with scripted_sync(report_decisions=True, assert_groups=True) as server:
-        server.poison, server.deadly = "user7", "user31"
-        policy = {"use_given_groups": True}
-        server.behave = with_policy(server.behave, policy)  # type: ignore[method-assign]
-        with live_gate(server.address, kind, outbox=tmp_path) as gate:
-            for user in users:
-                assert gate._decider.decide((user, "root", "default", "submit", ("staff",), ""))
-
-            def counts() -> tuple[int, int]:
-                found = gate.outbox_counts
-                assert found
-                return found.confirmed, found.rejected
-
-            eventually(counts, (48, 2))
-            assert gate._decider.decide(question("alice"))
-            eventually(counts, (49, 2))
-        arrived = [each.user for each in server.reported]
-        assert arrived == [*(user for user in users if user not in ("user7", "user31")), "alice"]
-        assert [path.name for path in tmp_path.iterdir() if path.name != "lock"] == ["rejected"]
-
-
-def with_policy(behave: Any, fields: dict[str, Any]) -> Any:
-    """Return a script that sends another policy."""
-
-    def script(requests: Requests, context: grpc.ServicerContext) -> Responses:
-        for response in behave(requests, context):
-            yield part(**fields) if response.HasField("policy") else response
-
-    return script
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_an_exception_in_on_change_is_logged(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     def fails() -> None:
         raise ZeroDivisionError
@@ -238,9 +204,9 @@ async def test_a_gate_that_cannot_be_created_leaves_nothing(
 ) -> None:
     create = queuegate.Gate if kind == "blocking" else queuegate.aio.Gate
     with pytest.raises(error):
-        create(**{"address": "127.0.0.1:1", "outbox": tmp_path, **arguments})
+        create(**{"address": "127.0.0.1:1", **arguments})
     assert gates_threads() == []
-    usable = create("127.0.0.1:1", outbox=tmp_path)
+    usable = create("127.0.0.1:1")
     closed = usable.close()
     if closed is not None:
         await closed
@@ -258,7 +224,7 @@ def test_threads_that_cannot_be_started_leave_nothing(
 
     monkeypatch.setattr(threading.Thread, "start", fails)
     with pytest.raises(RuntimeError, match="new thread"):
-        queuegate.Gate("127.0.0.1:1", outbox=tmp_path)
+        queuegate.Gate("127.0.0.1:1")
     eventually(gates_threads, NONE)
     monkeypatch.undo()
-    queuegate.Gate("127.0.0.1:1", outbox=tmp_path).close()
+    queuegate.Gate("127.0.0.1:1").close()

@@ -4,7 +4,7 @@ each kind, and messages that are refused.
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from queuegate.policy.decision import RULES
-from queuegate.v1 import access_pb2, sync_pb2
+from queuegate.v1 import sync_pb2
 from tests.resilience.invariants import Record
 from tests.resilience.isolation.conftest import policy_of
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
@@ -22,8 +22,6 @@ from tests.support.sync_stream import sync_request
 
 CALLERS = 4
 SECONDS = 2.0
-MANY = 150
-"""Streams whose reports wait."""
 OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_send_message_length", -1),
@@ -45,14 +43,14 @@ OPEN: Final = sync_request("open", rules=[RULES]).SerializeToString()
 def audited(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Observation]:
-    """A server that takes reports over either transport, and a neighbour, who is another caller."""
+    """A server over either transport, and a neighbour, who is another caller."""
     transport, rate = request.param
     folder = tmp_path_factory.mktemp("audited")
     policy = folder / "queues.yaml"
     policy.write_text(policy_of(50_000))
     settings = [
         f"audit.path={folder / 'audit.log'}",
-        "sync.local_decisions=report",
+        "sync.local_decisions=allow",
         "limits.caller_burst=1000000",
         f"transport={transport}",
     ]
@@ -67,22 +65,6 @@ def audited(
         yield found
 
 
-def decision(**changed: Any) -> sync_pb2.LocalDecision:
-    made = sync_pb2.LocalDecision(
-        user="alice",
-        queue="root.sandbox",
-        access=access_pb2.ACCESS_TYPE_SUBMIT,
-        decision=access_pb2.CheckQueueAccessResponse(reason=access_pb2.REASON_NO_MATCH),
-    )
-    made.time.FromSeconds(1_700_000_000)
-    made.MergeFrom(sync_pb2.LocalDecision(**changed))
-    return made
-
-
-def report(count: int, **changed: Any) -> bytes:
-    return sync_request("report", id=1, decisions=[decision(**changed)] * count).SerializeToString()
-
-
 LEGAL: Final[dict[str, bytes]] = {
     "open": OPEN,
     "open with partitions": sync_request(
@@ -94,8 +76,6 @@ LEGAL: Final[dict[str, bytes]] = {
     "want": sync_request(
         "want", users=[f"{number:0999}" for number in range(1_000)]
     ).SerializeToString(),
-    "report of many": report(1_000),
-    "report of long": report(90, user="é" * 512, queue="é" * 2_048),
     "ping": sync_request("ping", id=1).SerializeToString(),
     "ping with counts": sync_request(
         "ping", id=1, counts={"decided": 2**64 - 1, "stale": 2**64 - 1, "fallbacks": 2**64 - 1}
@@ -103,9 +83,8 @@ LEGAL: Final[dict[str, bytes]] = {
 }
 REFUSED: Final[dict[str, bytes]] = {
     "open without names": b"\x0a\xfc\xff\x7f" + b"\x22\x00" * ((1 << 20) - 2),
-    "report of nothing": b"\x2a\xfc\xff\x7f" + b"\x12\x00" * ((1 << 20) - 2),
-    "report of wrong decisions": report(1_000, access=77),
-    "report too long": report(1_000, user="u" * 1_024, queue="q" * 4_096)[: 1 << 22],
+    "report of a gate with an outbox": b"\x2a\xfc\xff\x7f" + b"\x12\x00" * ((1 << 20) - 2),
+    "message too long": b"\x2a\xfc\xff\xff\x01" + bytes((4 << 20) - 4),
     "want without names": b"\x22\xfc\xff\x7f" + b"\x12\x00" * ((1 << 20) - 2),
     "no message": b"\xff" * (1 << 20),
 }
@@ -176,23 +155,3 @@ def come_and_go(address: str) -> None:
     with ThreadPoolExecutor(CALLERS) as pool:
         for sending in [pool.submit(send) for _ in range(CALLERS)]:
             sending.result()
-
-
-def test_reports_that_wait(audited: Observation, record: Record) -> None:
-    """The largest report on each of many streams: with a rate, all but the first wait."""
-
-    def send_all() -> None:
-        streams: list[Callable[[], None]] = []
-        with grpc.insecure_channel(audited.server.address, OPTIONS) as channel:
-            method: Any = channel.stream_stream("/queuegate.v1.SyncService/Sync")
-            end = time.monotonic() + 2 * SECONDS
-            largest = report(90, user="é" * 512, queue="é" * 2_048)
-            for _ in range(MANY):
-                call = method(iter([OPEN, largest]), timeout=2 * SECONDS)
-                streams.append(call.cancel)
-                time.sleep(0.01)
-            time.sleep(max(0.0, end - time.monotonic()))
-            for cancel in streams:
-                cancel()
-
-    expect_isolation(audited, record, send_all)

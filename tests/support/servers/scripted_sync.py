@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
-from google.protobuf.any_pb2 import Any as Packed
-from google.rpc import error_details_pb2
 
-from queuegate.v1 import status_pb2, sync_pb2
+from queuegate.v1 import sync_pb2
 from queuegate.v1.sync_pb2_grpc import SyncServiceServicer, add_SyncServiceServicer_to_server
 from tests.support.compiled_policies import yunikorn_part
 
@@ -54,12 +52,6 @@ class ScriptedSync(SyncServiceServicer):
         """
         self.opens: list[sync_pb2.SyncOpen] = []
         """The first messages of streams that behaved."""
-        self.reported: list[sync_pb2.LocalDecision] = []
-        """The confirmed decisions."""
-        self.poison = ""
-        """A user whose decisions are refused."""
-        self.deadly = ""
-        """A user whose decisions end the stream."""
         self.streams = 0
         self.address = ""
         self.changed = threading.Event()
@@ -87,40 +79,6 @@ class ScriptedSync(SyncServiceServicer):
                 yield sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=request.ping.id))
             elif kind == "release":
                 return
-            elif kind == "report":
-                yield self._record(request.report, context)
-
-    def _record(
-        self, report: sync_pb2.SyncReport, context: grpc.ServicerContext
-    ) -> sync_pb2.SyncResponse:
-        users = [each.user for each in report.decisions]
-        if self.deadly in users:
-            _end(context)
-        refused = [
-            sync_pb2.RefusedDecision(index=index, fault="poison")
-            for index, user in enumerate(users)
-            if user == self.poison
-        ]
-        self.reported += [each for each in report.decisions if each.user != self.poison]
-        reported = sync_pb2.SyncReported(id=report.id, refused=refused)
-        return sync_pb2.SyncResponse(reported=reported)
-
-
-def _end(context: grpc.ServicerContext) -> None:
-    """End the stream because of a report."""
-    violation = error_details_pb2.BadRequest.FieldViolation(field="report.decisions[0]")
-    details = [
-        error_details_pb2.ErrorInfo(reason="INVALID_FIELD", domain="queuegate"),
-        error_details_pb2.BadRequest(field_violations=[violation]),
-    ]
-    code = grpc.StatusCode.INVALID_ARGUMENT
-    status = status_pb2.Status(code=code.value[0], message="poison")
-    for detail in details:
-        packed = Packed()
-        packed.Pack(detail)
-        status.details.append(packed)
-    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    context.abort(code, "poison")
 
 
 @contextmanager

@@ -64,9 +64,6 @@ WRONG: dict[str, Callable[[], dict[str, Any]]] = {
     "`checkpoint.fleet_cursor.epoch`": lambda: {
         "checkpoint": sync_pb2.SyncCheckpoint(fleet_cursor={"epoch": DIGEST})  # type: ignore[arg-type]
     },
-    "`reported.refused` has 1001": lambda: {
-        "reported": sync_pb2.SyncReported(refused=[sync_pb2.RefusedDecision()] * 1_001)
-    },
 }
 
 

@@ -127,7 +127,6 @@ def test_a_gate_believes_no_longer_lease_than_the_server_grants() -> None:
     assert bounds.MAX_EPOCH_BYTES == change_log.EPOCH_BYTES
     assert bounds.MAX_ANNOUNCED_BYTES < sync_validation.MAX_PARTITION_CHARACTERS
     assert bounds.MAX_PARTITIONS == sync_validation.MAX_PARTITIONS
-    assert bounds.MAX_REFUSED == sync_validation.MAX_REPORTED
     assert bounds.MAX_FORGOTTEN >= change_log.MAX_INVALIDATED
     assert bounds.MAX_MESSAGE_BYTES > 2 * compiler.MAX_PART_BYTES
     assert bounds.MAX_PATH_BYTES == validation.MAX_QUEUE_BYTES

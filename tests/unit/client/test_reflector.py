@@ -3,19 +3,16 @@
 import logging
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from queuegate._errors import AT_THE_CLIENT
 from queuegate.exceptions import (
-    InvalidArgument,
     MessageTooLarge,
     NotPermitted,
     Overloaded,
     ServerUnavailable,
-    Violation,
 )
 from queuegate.gate import bounds
 from queuegate.gate import reflector as module
@@ -35,7 +32,6 @@ from queuegate.gate.stream_log import MAX_ENDS
 from queuegate.v1 import sync_pb2
 from tests.support.fakes.clock import ManualClock
 from tests.support.servers.scripted_sync import opened, part
-from tests.unit.client.test_outbox import decision
 
 GONE = ServerUnavailable("gone", code="UNAVAILABLE")
 
@@ -53,17 +49,26 @@ def changes() -> list[str]:
 
 
 @pytest.fixture
-def reflector(clock: ManualClock, changes: list[str], tmp_path: Path) -> Iterator[Reflector]:
+def reflector(clock: ManualClock, changes: list[str]) -> Iterator[Reflector]:
     made = Reflector(
         "gate",
         (),
         stale=60,
-        outbox=tmp_path,
         on_change=lambda: changes.append("policy"),
+        on_decision=None,
         wake=lambda: changes.append("wake"),
     )
     yield made
     made.close()
+
+
+def reflector_of(*partitions: str) -> Reflector:
+    """Return a reflector of partitions, for no program."""
+
+    def nothing() -> None:
+        """Stand for both callbacks."""
+
+    return Reflector("", partitions, stale=0, on_change=nothing, on_decision=None, wake=nothing)
 
 
 def greet(reflector: Reflector, **fields: Any) -> None:
@@ -138,34 +143,6 @@ def test_an_old_stream_sends_nothing(reflector: Reflector) -> None:
     assert kinds(reflector) == ["ping", "want"]
 
 
-def test_decisions_are_reported_after_the_first_pong(reflector: Reflector) -> None:
-    reflector.opened()
-    reflector.receive(opened(report_decisions=True))
-    reflector.receive(part())
-    assert reflector._outbox
-    assert reflector._outbox.append(decision(1))
-    assert kinds(reflector) == ["ping"]
-    reflector.receive(sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=1)))
-    assert kinds(reflector) == ["report"]
-    assert kinds(reflector) == []
-    reflector.receive(sync_pb2.SyncResponse(reported=sync_pb2.SyncReported(id=1)))
-    assert kinds(reflector) == []
-    assert reflector.outbox_counts
-    assert reflector.outbox_counts.confirmed == 1
-
-
-def test_only_a_report_that_the_server_names_is_divided(reflector: Reflector) -> None:
-    greet(reflector, report_decisions=True)
-    assert reflector._outbox
-    reflector._outbox.append(decision(1))
-    for field, rejected in (("want.users", 0), ("report.decisions[0].user", 1)):
-        assert kinds(reflector)[-1] == "report"
-        reflector.ended(InvalidArgument("no", violations=[Violation(field, "is wrong")]))
-        assert reflector._outbox.counts.rejected == rejected
-        greet(reflector, report_decisions=True)
-    assert kinds(reflector) == []
-
-
 def test_a_stream_without_pongs_is_dead(reflector: Reflector, clock: ManualClock) -> None:
     greet(reflector)
     clock.advance(SILENCE)
@@ -236,7 +213,11 @@ def test_a_partition_that_the_server_does_not_have_is_waited_for(
     clock: ManualClock, changes: list[str], is_removed: bool
 ) -> None:
     reflector = Reflector(
-        *("gate", ("later",)), stale=0, outbox=None, on_change=changes.clear, wake=changes.clear
+        *("gate", ("later",)),
+        stale=0,
+        on_change=changes.clear,
+        on_decision=None,
+        wake=changes.clear,
     )
     reflector.opened()
     reflector.receive(opened(partitions=["later"] if is_removed else []))
@@ -294,10 +275,7 @@ def test_only_a_gate_that_has_state_is_reset(reflector: Reflector) -> None:
 def test_missing_partitions_are_logged_once(
     clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def nothing() -> None:
-        """Stand for both callbacks."""
-
-    named = Reflector("", ["a", "b", "c"], stale=0, outbox=None, on_change=nothing, wake=nothing)
+    named = reflector_of("a", "b", "c")
     for held in ([], ["a"], ["a", "b"], ["a", "b", "c"], ["a"]):
         named.opened()
         named.receive(opened(partitions=held))
@@ -320,10 +298,7 @@ def test_missing_partitions_are_logged_once(
 def test_a_mistyped_partition_is_logged_with_those_that_exist(
     held: list[str], listed: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def nothing() -> None:
-        """Stand for both callbacks."""
-
-    named = Reflector("", ["hadop"], stale=0, outbox=None, on_change=nothing, wake=nothing)
+    named = reflector_of("hadop")
     named.opened()
     named.receive(opened(partitions=held))
     assert [record.message for record in caplog.records] == [
@@ -410,18 +385,14 @@ def test_reasons_that_always_differ_are_not_all_logged(
     assert len(caplog.records) == MAX_ENDS
 
 
-def test_a_server_that_demands_reports_needs_an_outbox(clock: ManualClock) -> None:
-    def nothing() -> None:
-        """Stand for both callbacks."""
-
-    bare = Reflector("", (), stale=0, outbox=None, on_change=nothing, wake=nothing)
-    greet(bare)
-    assert state(bare) is not GateState.FORBIDDEN
-    greet(bare, report_decisions=True)
-    assert state(bare) is GateState.FORBIDDEN
-    assert bare.decider.decide(("alice", "root", "default", "submit", None, "")) is None
-    bare.close()
-    assert state(bare) is GateState.CLOSED
+def test_a_server_may_forbid_decisions(reflector: Reflector) -> None:
+    greet(reflector)
+    assert state(reflector) is not GateState.FORBIDDEN
+    greet(reflector, local_decisions=False)
+    assert state(reflector) is GateState.FORBIDDEN
+    assert reflector.decider.decide(("alice", "root", "default", "submit", None, "")) is None
+    reflector.close()
+    assert state(reflector) is GateState.CLOSED
 
 
 def test_on_change_is_called_for_another_policy(reflector: Reflector, changes: list[str]) -> None:
@@ -435,7 +406,7 @@ def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
     def fails() -> None:
         raise ZeroDivisionError
 
-    log_exceptions(fails)()
+    log_exceptions("on_change", fails)()
     assert "a gate's on_change callback failed" in caplog.text
 
 
@@ -485,11 +456,7 @@ def test_a_server_may_ask_for_patience(reflector: Reflector) -> None:
     assert 0 < reflector.ended(limited) <= LONGEST_PAUSE
 
 
-def test_too_large_a_message_of_the_server_is_not_blamed_on_a_report(reflector: Reflector) -> None:
-    greet(reflector, report_decisions=True)
-    assert reflector._outbox
-    reflector._outbox.append(decision(1))
-    assert "report" in kinds(reflector)
+def test_too_large_a_message_of_the_server_drops_everything(reflector: Reflector) -> None:
+    greet(reflector)
     reflector.ended(MessageTooLarge(f"too large: {AT_THE_CLIENT}", code="RESOURCE_EXHAUSTED"))
-    assert reflector._outbox.counts.rejected == 0
     assert state(reflector) is GateState.CONNECTING

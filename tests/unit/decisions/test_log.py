@@ -11,7 +11,6 @@ from queuegate_server.decisions.log import (
     AuditUnavailable,
     DecidedCheck,
     DecisionLog,
-    Report,
 )
 from queuegate_server.observe.audit import AuditLog
 
@@ -76,11 +75,3 @@ def test_counts_are_by_outcome_and_reason() -> None:
         ("error", "not_ready", 1),
         ("error", "audit_unavailable", 2),
     }
-
-
-def test_a_report_says_which_gate_decided() -> None:
-    report = Report("shim-1", received=1.0, stale=True)
-    record = DecidedCheck("Sync", 0.5, "token:shim", QUESTION, GRANTED, 7, report).record()
-    assert record["time"] < record["received"]
-    assert (record["decided_by"], record["stale"]) == ("shim-1", True)
-    assert (record["decision"], record["groups_in_request"]) == ("allowed", 2)

@@ -1,15 +1,13 @@
 """Which decisions are recorded, and the content of a record."""
 
-import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from queuegate.policy.decision import Reason
-from queuegate.v1 import access_pb2, sync_pb2
+from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import ERROR, NUMBERS, AuditUnavailable, DecisionLog
 from queuegate_server.engine import NotReady
 from queuegate_server.observe.audit import AuditLog
@@ -18,7 +16,6 @@ from queuegate_server.rpc.authentication import Principal, set_current_principal
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import InvalidRequest, UnreadableRequest, to_status
 from queuegate_server.settings.callers import Rights
-from queuegate_server.settings.observability import Audit as Settings
 
 REQUEST = access_pb2.CheckQueueAccessRequest(queue="root", partition="[rm]gpu")
 REQUEST.user.user = 'eve\n{"decision":"allowed"}\u2028'
@@ -193,52 +190,3 @@ async def test_a_withheld_decision_counts_as_an_error() -> None:
     with pytest.raises(AuditUnavailable):
         await calls.record_batch("BatchCheckQueueAccess", b"", b"", bytes([USER] * 3), ())
     assert [each for each in decisions.tallied() if each[2]] == [("error", "audit_unavailable", 4)]
-
-
-async def test_reports_leave_half_of_the_buffer_to_others() -> None:
-    """Also under `drop`: gates keep what they report, and others have no other place."""
-    written, blocked = threading.Event(), threading.Event()
-
-    class Target:
-        failed_rotations = 0
-
-        def write(self, lines: bytes) -> None:
-            blocked.set()
-            written.wait(60)
-
-        def sync(self) -> None:
-            """Do nothing."""
-
-        def close(self) -> None:
-            """Do nothing."""
-
-    policies: tuple[Literal["block", "drop"], ...] = ("block", "drop")
-    for policy in policies:
-        written.clear()
-        blocked.clear()
-        settings = Settings(when_unwritable=policy, buffer=8_192, fsync="never")
-        audit = AuditLog(settings, Target())
-        decisions, calls = logs(audit, allowed=True)
-        appending = [
-            asyncio.create_task(audit.append(lambda: [{"a": 1}], 1, 1_500)) for _ in range(3)
-        ]
-        await asyncio.to_thread(blocked.wait, 60)
-        assert audit.is_half_full
-        with pytest.raises(AuditUnavailable):
-            await calls.record_report("gate", [LOCAL], 100)
-        assert decisions.counts == [0] * len(decisions.counts)
-        written.set()
-        await asyncio.gather(*appending)
-        while audit.is_half_full:  # noqa: ASYNC110 - the thread of the log empties the buffer
-            await asyncio.sleep(0.01)
-        await calls.record_report("gate", [LOCAL], 100)
-        assert decisions.counts[USER] == 1
-        await audit.close()
-
-
-LOCAL = sync_pb2.LocalDecision(
-    user="alice",
-    queue="root",
-    access=access_pb2.ACCESS_TYPE_SUBMIT,
-    decision=access_pb2.CheckQueueAccessResponse(allowed=True, reason=access_pb2.REASON_USER),
-)

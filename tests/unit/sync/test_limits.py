@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from queuegate import _channel
-from queuegate.gate import reflector, reporter, session, silence
+from queuegate.gate import reflector, session, silence
 from queuegate.policy.decision import RULES
 from queuegate_server.rpc import sync_service, sync_validation
 from queuegate_server.sync import compiler
@@ -29,7 +29,6 @@ def test_both_sides_decide_by_the_same_rules() -> None:
 def test_gates_ask_for_no_more_than_servers_take() -> None:
     assert reflector.MAX_WANTED == go("maxWanted") == sync_validation.MAX_WANTED
     assert reflector.MAX_WAITING == go("maxWaiting") == sync_service.MAX_WAITING
-    assert reporter.MAX_REPORTED == go("maxReported") == sync_validation.MAX_REPORTED
     assert go("maxPartitions") <= sync_validation.MAX_PARTITIONS
     assert go("maxGateName") == sync_validation.MAX_NAME_BYTES
 

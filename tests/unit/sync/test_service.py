@@ -1,11 +1,8 @@
 """What a stream sends, and when it ends, with the real servicer."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any, cast
 
-import grpc
 import pytest
 
 from queuegate.policy.acl import parse
@@ -13,9 +10,8 @@ from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import sync_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
-from queuegate_server.rpc.errors import Draining, to_status
+from queuegate_server.rpc.errors import Draining
 from queuegate_server.rpc.load_shedding import LongCallQueue
-from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.rpc.sync_service import LOOKUPS, SyncServicer, _Stream
 from queuegate_server.sync.hub import SyncHub
 from queuegate_server.sync.session import SyncRights
@@ -26,7 +22,7 @@ from tests.support.sync_stream import sync_request
 RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
 
 
-def servicer_of(hub: SyncHub, engine: Engine, recorder: ReportRecorder | None) -> SyncServicer:
+def servicer_of(hub: SyncHub, engine: Engine) -> SyncServicer:
     partition = build_partition("default", "", [QueueAcls("root", parse("alice"), parse(""))])
     served = {"default": ServedPartition(partition, groups_named_as_users(), True)}
     engine.serve(Snapshot(Policy({"default": partition}, revision=1), served, 0.0))
@@ -34,7 +30,6 @@ def servicer_of(hub: SyncHub, engine: Engine, recorder: ReportRecorder | None) -
         engine,
         hub,
         LongCallQueue(zero, 1.0, {}, ByteBudget(1)),
-        recorder,
         draining=asyncio.Event(),
         clock=zero,
         max_streams=1,
@@ -46,7 +41,7 @@ def servicer_of(hub: SyncHub, engine: Engine, recorder: ReportRecorder | None) -
 async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() -> None:
     engine = Engine(zero)
     hub = SyncHub(engine, zero, b"12345678")
-    servicer = servicer_of(hub, engine, None)
+    servicer = servicer_of(hub, engine)
     lost, noticed = asyncio.Event(), asyncio.Event()
 
     async def requests() -> AsyncIterator[bytes]:
@@ -67,36 +62,11 @@ async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() ->
     hub.close()
 
 
-class FaultyLog:
-    async def record_report(self, *_: object) -> None:
-        raise RuntimeError("a fault of this server")
-
-
-async def test_a_report_that_cannot_be_recorded_ends_the_stream() -> None:
-    """Otherwise its caller would wait for the confirmation, and report nothing more."""
-    engine = Engine(zero)
-    hub = SyncHub(engine, zero, b"12345678")
-    recorder = ReportRecorder(cast("Any", FaultyLog()), None, Counter(), zero)
-    servicer = servicer_of(hub, engine, recorder)
-
-    async def requests() -> AsyncIterator[bytes]:
-        yield sync_request("open").SerializeToString()
-        yield sync_request("report", id=1, decisions=[sync_pb2.LocalDecision()]).SerializeToString()
-        await asyncio.Event().wait()
-
-    async with asyncio.timeout(60):
-        with pytest.raises(RuntimeError, match="a fault of this server") as caught:
-            [_ async for _ in servicer.Sync(requests(), trusted=True)]
-    assert to_status(caught.value).code is grpc.StatusCode.INTERNAL
-    assert hub.streams.total() == 0
-    hub.close()
-
-
 @pytest.mark.parametrize(("users", "at_once"), [(1, 1), (3, 3), (LOOKUPS + 5, LOOKUPS)])
 async def test_each_user_is_looked_up_by_one_task(users: int, at_once: int) -> None:
     engine = Engine(zero)
     hub = SyncHub(engine, zero, b"12345678")
-    servicer = servicer_of(hub, engine, None)
+    servicer = servicer_of(hub, engine)
     session = await hub.open_session(RIGHTS, "loopback", lambda: None)
     stream = _Stream(servicer, session, lambda: None)
     stream._want([("default", f"user {number}") for number in range(users)])

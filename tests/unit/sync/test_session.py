@@ -18,6 +18,8 @@ from queuegate_server.sync.session import (
 )
 
 RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
+OLD_REPORT = sync_pb2.SyncRequest.FromString(b"\x2a\x02\x08\x01")
+"""Field 5, in which gates with an outbox reported their decisions."""
 
 
 class Policies:
@@ -358,7 +360,7 @@ def test_groups_that_were_forgotten_are_not_sent(log: GateLog, policies: Policie
         ([request("open"), request("open")], "must not be repeated"),
         ([request("open"), sync_pb2.SyncRequest()], "must be set"),
         ([request("open"), request("applied", sequence=1)], "at most 0"),
-        ([request("open"), request("report", id=1)], "only for servers that require reports"),
+        ([request("open"), OLD_REPORT], "must be set"),
     ],
 )
 def test_messages_that_have_no_place(

@@ -5,6 +5,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
+from queuegate.decision_record import Record
 from queuegate_server.admission.queues.decider import INVALID_FIELD, CannotDecide
 from queuegate_server.admission.queues.model import (
     Obstacle,
@@ -19,7 +20,6 @@ from queuegate_server.decisions.log import (
     AuditUnavailable,
     DecidedCheck,
     DecisionLog,
-    Record,
 )
 from queuegate_server.fleet.view import QueueDecisions
 from queuegate_server.settings.admission import Admission, Mode

@@ -20,8 +20,7 @@ _MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
 _CONCURRENT: Final = 2
 _QUERY: Final = ("partition", "user", "queue", "access")
 _SHOWN: Final = (
-    *(*_QUERY, "action", "time", "decision", "reason", "caller", "method"),
-    *("revision", "decided_by"),
+    *(*_QUERY, "action", "time", "decision", "reason", "caller", "method", "revision"),
 )
 
 
