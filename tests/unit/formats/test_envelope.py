@@ -5,16 +5,12 @@ import gzip
 import json
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate.cli import main
 from queuegate.policy.decision import Access
-from queuegate_server.cli.main import command_group
 from queuegate_server.formats import registry, yaml_reader
 from queuegate_server.formats.acl_positions import AclKey, acl_positions
 from queuegate_server.formats.diagnostics import Diagnostics, ParseError
@@ -130,41 +126,6 @@ def test_the_policy_is_read(name: str) -> None:
         assert partition.chain("root.a", Access.SUBMIT).users
 
 
-@pytest.mark.parametrize("name", [name for name in ENVELOPES if '"sue"' in ENVELOPES[name]])
-def test_messages_have_the_place_in_the_file(name: str) -> None:
-    text = ENVELOPES[name].replace("submitacl:", "sumbitacl:")
-    diagnostics = load_policy("yunikorn", text.encode(), "manifest.yaml").diagnostics
-    [found] = diagnostics
-    lines = text.splitlines()
-    assert found.file == "manifest.yaml"
-    assert lines[found.line - 1][found.column - 1 :].startswith("sumbitacl")
-
-
-@pytest.mark.parametrize("name", ["a List", "a text in quotes", "binaryData"])
-def test_the_name_has_the_key_where_places_are_not_those_of_the_file(name: str) -> None:
-    broken = POLICY.replace("submitacl", "sumbitacl")
-    text = {
-        "a List": json.dumps(AS_JSON, indent=1).replace("submitacl", "sumbitacl"),
-        "a text in quotes": f"data:\n  queues.yaml: {json.dumps(broken)}\n",
-        "binaryData": binary("queues.yaml", broken.encode()),
-    }[name]
-    [found] = load_policy("yunikorn", text.encode(), "manifest").diagnostics
-    assert found.file.startswith("manifest (queues.yaml")
-    assert (found.line, found.column) == (7, 13)
-
-
-@pytest.mark.parametrize("head", ["kind: ConfigMap\ndata:", "yunikornDefaults:"])
-def test_a_policy_group_without_its_queues(head: str) -> None:
-    text = f"{head}\n  service.policyGroup: blue\n  queues.yaml: |\n"
-    text += textwrap.indent(POLICY, "    ")
-    loaded = load_policy("yunikorn", text.encode(), "manifest")
-    assert not loaded.partitions
-    [problem] = loaded.diagnostics
-    assert problem.message == (
-        "no ConfigMap or chart value here has the key blue.yaml, which service.policyGroup names"
-    )
-
-
 def test_the_places_of_acls() -> None:
     text = NAMESPACE + config_map("queues.yaml", POLICY)
     places = acl_positions("yunikorn", text.encode(), "manifest", DEFAULT_OPTIONS)
@@ -219,21 +180,6 @@ def fault(data: bytes) -> str:
     return str(found)
 
 
-def test_several_policies_are_refused() -> None:
-    other = POLICY.replace("sue", "ann")
-    text = config_map("queues.yaml", POLICY, "a") + "---\n" + config_map("queues.yaml", other, "b")
-    message = fault(text.encode())
-    assert (
-        "the file contains several policies: queues.yaml on line 6, and queues.yaml on line"
-        in message
-    )
-
-
-def test_a_config_map_without_a_policy_says_so() -> None:
-    message = fault(b"kind: ConfigMap\ndata: {log.level: '1'}\n")
-    assert "no ConfigMap or chart value here has the key queues.yaml" in message
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -259,36 +205,6 @@ def test_layers_end() -> None:
     for _ in range(6):
         data = gz(data)
     assert load_policy("yunikorn", data, "file").diagnostics
-
-
-@pytest.mark.parametrize("name", ["a ConfigMap", "a List", "chart values", "compressed binaryData"])
-@pytest.mark.parametrize("compressed", [False, True])
-def test_every_command_takes_them(
-    name: str, compressed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    content = ENVELOPES[name].encode()
-    file = tmp_path / ("policy.gz" if compressed else "policy.yaml")
-    file.write_bytes(gz(content) if compressed else content)
-    plain = tmp_path / "plain.yaml"
-    plain.write_text(POLICY)
-    claims = tmp_path / "claims.yaml"
-    claims.write_text("claims:\n  - never user:bob submit root.a\n")
-    tests = tmp_path / "a_test.yaml"
-    tests.write_text(
-        f"policy: {file.name}\nusers: {{sue: [x]}}\n"
-        "tests:\n  - {user: sue, queue: root.a, allowed: true}\n"
-    )
-    for command in (
-        ["validate", str(file)],
-        ["lint", str(file)],
-        ["diff", str(file), str(plain)],
-        ["prove", str(file), str(claims)],
-        ["test", str(tests)],
-    ):
-        done = CliRunner().invoke(command_group(), command)
-        assert done.exit_code == 0, (command, done.output)
-    assert main(["check", "sue", "root.a", "--policy", str(file)]) == 0
-    assert "lists the user sue" in capsys.readouterr().out
 
 
 def test_the_format_of_a_file_is_detected() -> None:
@@ -336,15 +252,6 @@ def test_other_styles(text: str) -> None:
     loaded = load_policy("yunikorn", text.encode(), "file")
     assert loaded.diagnostics == ()
     assert loaded.partitions["default"].chain("root.a", Access.SUBMIT).users
-
-
-@pytest.mark.parametrize("more", ["  queues.yaml: 'partitions: []'\n", "  x: 1\n  x: 2\n"])
-def test_a_repeated_key_is_an_error(more: str) -> None:
-    """Kubernetes may take another value than the first."""
-    text = config_map("queues.yaml", POLICY) + more
-    [found] = load_policy("yunikorn", text.encode(), "file").diagnostics
-    assert "is repeated" in found.message
-    assert (found.line, found.column) == (len(text.splitlines()), 3)
 
 
 LAUGHS = "a0: &a0 [x]\n" + "".join(

@@ -14,7 +14,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import parent_path
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.registry import FormatOptions, check_file, load_policy
+from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.convert import convert
 from queuegate_server.formats.yarn.load import YarnOptions, load_scheduler
 from tests.support.generators.yarn_templates import capacity_scheduler, questions
@@ -161,87 +161,6 @@ def test_what_the_queues_above_grant_counts_too() -> None:
     assert allowed(partition, "root.managed.x", "boss", Access.ADMIN)
 
 
-@pytest.mark.parametrize(
-    ("properties", "message"),
-    [
-        (
-            {f"root.default.leaf-queue-template.{SUBMIT}": "ann"},
-            'template of "root.default": its ACLs have no effect (set auto-create-child-queue',
-        ),
-        (
-            {f"root.default.{V2}.template.{SUBMIT}": "ann"},
-            'no queue is created from this template of "root.default"',
-        ),
-        (
-            {**FLEXIBLE, f"root.*.*.*.{V2}.template.{SUBMIT}": "ann"},
-            'no queue is created from this template of "root.*.*.*"',
-        ),
-        (
-            {**MANAGED, f"root.managed.leaf-queue-templates.{SUBMIT}": "ann"},
-            "this ACL is ignored (for queues that will be created, write leaf-queue-template)",
-        ),
-        (
-            {**FLEXIBLE, f"root.flex.{V2}.leaftemplate.{SUBMIT}": "ann"},
-            f"this ACL is ignored (for queues that will be created, write {V2}.leaf-template)",
-        ),
-        (
-            {**FLEXIBLE, f"root.flex.{V2}.leaf-template.acl_submit_application": "ann"},
-            '"acl_submit_application" is not a property of a queue',
-        ),
-        ({f"root.flex.{V2}.enable": "true"}, f'"enable" is not a property of {V2}'),
-        ({"root.flex.auto-queue-creation.enabled": "true"}, f"(write {V2}.enabled)"),
-        ({f"root.other.{V2}.enabled": "true"}, 'the queue "root.other" does not exist'),
-        ({f"root.flex.{V2}.enabled": "yes"}, '"yes" is neither true nor false'),
-        (
-            {**FLEXIBLE, f"root.flex.{V2}.template.{SUBMIT}": "${x}", "x": "ann"},
-            f"Hadoop does not expand variables in {V2}.template",
-        ),
-        (
-            {**FLEXIBLE, f"root.flex.{V2}.maximum-queue-depth": "21"},
-            'queues more than 20 levels below "root.flex"',
-        ),
-        (
-            {**FLEXIBLE, f"root.flex.x.{SUBMIT}": "ann"},
-            'YARN will create the queue "root.flex.x" with the ACLs of a template: this ACL is',
-        ),
-        (
-            {**FLEXIBLE, f"root.flex.x.{SUBMIT}": "ann"},
-            f"(write yarn.scheduler.capacity.root.flex.{V2}.leaf-template.{SUBMIT})",
-        ),
-        (
-            {**FLEXIBLE, f"root.flex.x.y.{ADMIN}": "ann"},
-            f"(write yarn.scheduler.capacity.root.flex.x.{V2}.leaf-template.{ADMIN})",
-        ),
-        (
-            {**MANAGED, f"root.managed.x.{ADMIN}": "ann"},
-            f"(write yarn.scheduler.capacity.root.managed.leaf-queue-template.{ADMIN})",
-        ),
-        ({**MANAGED, f"root.managed.x.y.{ADMIN}": "ann"}, "write the full path of a listed queue"),
-        ({**FLEXIBLE, f"root.flex.x.y.z.{ADMIN}": "ann"}, "does not exist"),
-        ({**FLEXIBLE, f"root.other.{SUBMIT}": "ann"}, 'the queue "root.other" does not exist'),
-    ],
-)
-def test_warnings(properties: Mapping[str, str], message: str) -> None:
-    _, diagnostics = load(properties)
-    assert len(diagnostics) == 1, diagnostics
-    assert message in diagnostics[0]
-    assert ": warning: " in diagnostics[0]
-
-
-@pytest.mark.parametrize("value", ["two", "1.5", "2147483648", "9" * 5_000, "0x"])
-def test_a_depth_that_is_no_number_is_an_error(value: str) -> None:
-    data = text({**FLEXIBLE, f"root.flex.{V2}.maximum-queue-depth": value})
-    loaded = load_policy("capacity-scheduler", data, "cs.xml")
-    assert not loaded.partitions
-    assert "which is not a whole number" in str(loaded.diagnostics[0])
-
-
-def test_the_linter_reads_the_acls_of_templates() -> None:
-    data = text({**MANAGED, f"root.managed.leaf-queue-template.{SUBMIT}": "alice, bob"})
-    found = check_file("capacity-scheduler", data, "cs.xml", with_lint=True)
-    assert any("turns the names after it into groups" in each.message for each in found)
-
-
 def test_a_conversion_says_what_it_leaves_out() -> None:
     result = convert("capacity-scheduler", text(MANAGED), "cs.xml", YarnOptions())
     (lost,) = result.lost
@@ -284,68 +203,6 @@ def test_parents_without_children_stay_parents(
     assert names == parents
     assert result.text.count("parent:") == len(parents)
     assert load_policy("yunikorn", result.text.encode(), "queues.yaml").partitions
-
-
-def lint(properties: Mapping[str, str], site: Mapping[str, str] | None = None) -> list[str]:
-    xml = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>"
-        for name, value in (site or {}).items()
-    )
-    pair = (f"<configuration>{xml}</configuration>".encode(), "site.xml")
-    options = FormatOptions(yarn=YarnOptions(site=pair if site else None))
-    diagnostics = check_file(
-        "capacity-scheduler", text(properties), "cs.xml", options, with_lint=True
-    )
-    return [str(each) for each in diagnostics if " may submit to the queues that" in each.message]
-
-
-@pytest.mark.parametrize(
-    ("properties", "queues"),
-    [
-        (FLEXIBLE, ["flex"]),
-        ({"root.managed.auto-create-child-queue.enabled": "true"}, ["managed"]),
-        (MANAGED, []),
-        ({**FLEXIBLE, f"root.flex.{V2}.template.{ADMIN}": "ann"}, []),
-        ({**FLEXIBLE, f"root.flex.{V2}.template.{SUBMIT}": " "}, ["flex"]),
-        ({**FLEXIBLE, f"root.flex.a.{V2}.leaf-template.{SUBMIT}": "ann"}, []),
-        ({**FLEXIBLE, f"root.*.{V2}.leaf-template.{SUBMIT}": " g"}, []),
-        ({**FLEXIBLE, f"root.flex.{SUBMIT}": "ann"}, []),
-        ({**FLEXIBLE, f"root.flex.{ADMIN}": "ann"}, []),
-        ({**FLEXIBLE, f"root.{SUBMIT}": "*"}, []),
-        ({**FLEXIBLE, f"root.{ADMIN}": "*"}, []),
-        ({**FLEXIBLE, f"root.flex.{V2}.maximum-queue-depth": "0"}, []),
-        (
-            {
-                **FLEXIBLE,
-                "root.flex.queues": "a",
-                "root.flex.a.auto-create-child-queue.enabled": "true",
-                f"root.flex.a.leaf-queue-template.{SUBMIT}": "ann",
-            },
-            ["flex"],
-        ),
-    ],
-)
-def test_queues_that_would_be_created_for_nobody(
-    properties: Mapping[str, str], queues: list[str]
-) -> None:
-    warnings = lint(properties)
-    assert len(warnings) == len(queues)
-    for warning, queue in zip(warnings, queues, strict=True):
-        assert (
-            f': nobody may submit to the queues that YARN will create below "root.{queue}"'
-            in warning
-        )
-        assert f"(set yarn.scheduler.capacity.root.{queue}." in warning
-        assert warning.startswith("cs.xml:4:")
-
-
-def test_administrators_alone_are_not_who_queues_are_created_for() -> None:
-    enforced = {"yarn.acl.enable": "true", "yarn.admin.acl": "yarn"}
-    for warnings in (lint(FLEXIBLE, enforced), lint({**FLEXIBLE, f"root.{ADMIN}": "ops"})):
-        assert len(warnings) == 1
-        assert "only administrators may submit to the queues" in warnings[0]
-    assert not lint(FLEXIBLE, {"yarn.acl.enable": "false"})
-    assert not lint(FLEXIBLE, {**enforced, "yarn.admin.acl": "*"})
 
 
 def test_a_template_that_grants_nothing_loses_nothing() -> None:
