@@ -24,8 +24,8 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, POSIX, SERVICE
 
 _GOAL: Final = 0.7

@@ -21,8 +21,8 @@ from bench.command import CannotMeasure, Scale, main
 from bench.results import Part, Table, Target, spread
 from queuegate import aio
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
+from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.keycloak_resolver import KeycloakResolver
 from tests.e2e.sources import realms
 from tests.support.servers.keycloak import Keycloak, running_keycloak
 from tests.support.servers.queuegate_server import running_server

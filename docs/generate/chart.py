@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from queuegate_server import config_fields
-from queuegate_server.identity.registry import CHAIN, RESOLVER_TYPES, options_type
+from queuegate_server.identity.resolver_types import CHAIN, RESOLVER_TYPES, options_type
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 
 SCHEMA: Final = Path("deploy/helm/queuegate/values.schema.json")

@@ -26,15 +26,15 @@ from queuegate_server.formats import diagnostics, source_text, xml_reader, yaml_
 from queuegate_server.formats.yunikorn import placement
 from queuegate_server.identity import members
 from queuegate_server.identity.resolvers.ldap import (
-    fields,
     filter_syntax,
-    options,
+    ldap_messages,
+    ldap_options,
+    option_types,
     pending,
     sync_changes,
     user_lookup,
 )
-from queuegate_server.identity.resolvers.ldap import messages as ldap_messages
-from queuegate_server.identity.rest import limits as providers
+from queuegate_server.identity.rest import answer_limits
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.policystore import parsing, proposal
 from queuegate_server.rpc import (
@@ -143,15 +143,18 @@ def _followed() -> list[tuple[str, str]]:
 
 def _answers() -> list[tuple[str, str]]:
     return [
-        ("Body of an answer", _size(providers.MAX_BODY_BYTES)),
-        ("Body of a token or an error", _size(providers.MAX_SMALL_BODY_BYTES)),
-        ("Values in an answer", _count(providers.MAX_VALUES)),
+        ("Body of an answer", _size(answer_limits.MAX_BODY_BYTES)),
+        ("Body of a token or an error", _size(answer_limits.MAX_SMALL_BODY_BYTES)),
+        ("Values in an answer", _count(answer_limits.MAX_VALUES)),
         (
             "Headers of an answer, informational answers before it, and framing of chunks",
-            f"{_size(providers.MAX_OVERHEAD_BYTES)}, and 1/{providers.FRAMING_SHARE} of the body",
+            (
+                f"{_size(answer_limits.MAX_OVERHEAD_BYTES)},"
+                f" and 1/{answer_limits.FRAMING_SHARE} of the body"
+            ),
         ),
-        ("Informational answers", _count(providers.MAX_INFORMATIONAL)),
-        ("Pages of a list", _count(providers.MAX_PAGES)),
+        ("Informational answers", _count(answer_limits.MAX_INFORMATIONAL)),
+        ("Pages of a list", _count(answer_limits.MAX_PAGES)),
     ]
 
 
@@ -216,8 +219,11 @@ def _files() -> list[tuple[str, str]]:
         ("Length of a token", f"at least {tokens.MIN_LENGTH} characters"),
         ("Name in `callers.certificates`", f"{callers.MAX_NAME_LENGTH} characters"),
         ("LDAP filter", f"{_count(filter_syntax.MAX_CHARS)} characters"),
-        ("DN in the settings of an LDAP directory", f"{_count(fields.MAX_DN_CHARS)} characters"),
-        ("Password file for an LDAP directory", f"{_count(options.MAX_PASSWORD_BYTES)} bytes"),
+        (
+            "DN in the settings of an LDAP directory",
+            f"{_count(option_types.MAX_DN_CHARS)} characters",
+        ),
+        ("Password file for an LDAP directory", f"{_count(ldap_options.MAX_PASSWORD_BYTES)} bytes"),
         (
             "Regular expression in a `queues.yaml`; longer ones are not checked, with a warning",
             f"{_count(placement.MAX_PATTERN)} characters",

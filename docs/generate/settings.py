@@ -18,7 +18,7 @@ from docs.generate.markdown import attribute_docs, code, page, paragraph, senten
 from queuegate_server.admission.annotations import yunikorn_settings
 from queuegate_server.config_fields import Section, seconds, size, written_duration, written_size
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.registry import CHAIN, RESOLVER_TYPES, options_type
+from queuegate_server.identity.resolver_types import CHAIN, RESOLVER_TYPES, options_type
 from queuegate_server.settings.admission import (
     Admission,
     CustomPlace,

@@ -106,7 +106,7 @@ async def test_modules_on_the_path_of_a_lookup_in_a_directory_and_back(tmp_path:
                 with passed.recording() as names:
                     response = await call(check("sue"))
     assert access_pb2.CheckQueueAccessResponse.FromString(response).allowed
-    assert {"rpc.access_service", "identity.resolvers.ldap.messages"} <= names
+    assert {"rpc.access_service", "identity.resolvers.ldap.ldap_messages"} <= names
     assert len(names) <= MOST_FOR_LOOKUP, sorted(names)
 
 

@@ -15,7 +15,7 @@ from queuegate.policy.acl import AclNames
 from queuegate_server.cli.admission_manifest import VARIABLES, manifest, settings_variables
 from queuegate_server.cli.command import FILE, Failure, config_option, overrides_option
 from queuegate_server.formats.registry import FormatOptions
-from queuegate_server.identity.registry import types
+from queuegate_server.identity.resolver_types import types
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.runtime.resources import TooFewResources

@@ -15,9 +15,9 @@ from queuegate_server.identity.resolvers.ldap.discovery import (
     discover_servers,
     parse_url,
 )
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics, LdapStep
 
 if TYPE_CHECKING:
     from queuegate_server.identity.resolvers.ldap.notes import Examination

@@ -12,7 +12,7 @@ from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.cli.command import STDIN, Failure, read_or_fail
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import FormatOptions, detect_format, load_policy
-from queuegate_server.identity.registry import types
+from queuegate_server.identity.resolver_types import types
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.settings.source_map import Override

@@ -19,7 +19,7 @@ from queuegate_server.engine import Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
 from queuegate_server.formats.policy_tests import Expectation, load_tests
 from queuegate_server.identity import resolver
-from queuegate_server.identity.registry import YARN_DEFAULT, YUNIKORN_DEFAULT
+from queuegate_server.identity.resolver_types import YARN_DEFAULT, YUNIKORN_DEFAULT
 from queuegate_server.server.startup import CannotServe
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings

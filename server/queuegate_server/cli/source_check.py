@@ -17,19 +17,19 @@ from queuegate_server.files.safe_open import read_regular
 from queuegate_server.formats.diagnostics import printable
 from queuegate_server.formats.registry import YUNIKORN, detect_format
 from queuegate_server.formats.source_text import MAX_BYTES
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ChainOptions
-from queuegate_server.identity.registry import ConfiguredResolver
 from queuegate_server.identity.resolver import (
     CannotFollow,
     Following,
     KnownUser,
     LookupFailure,
 )
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.rest.options import RestOptions
-from queuegate_server.identity.rest.resolver import RestResolver
+from queuegate_server.identity.resolver_types import ConfiguredResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.rest.provider_options import RestOptions
+from queuegate_server.identity.rest.rest_resolver import RestResolver
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings
 
@@ -144,7 +144,7 @@ async def _check(
     options = configured.options
     if isinstance(options, ChainOptions):
         raise TypeError("chains cannot be nested")
-    build = registry.resolver_type(configured.type)
+    build = resolver_types.resolver_type(configured.type)
     observe = {"observe": show_step} if isinstance(options, RestOptions) else {}
     resolver = build(options, **observe)
     changes: Following | None = getattr(resolver, "changes", None)

@@ -29,7 +29,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.identity.manager import unusable_resolvers
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.registry import RESOLVER_TYPES, types
+from queuegate_server.identity.resolver_types import RESOLVER_TYPES, types
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.listeners import ListenerTls
 from queuegate_server.settings.load import SettingsError, load_with_origins

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from queuegate.gate.session import clock as boottime
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from queuegate_server.identity.manager import ResolverManager
-from queuegate_server.identity.registry import ResolverType
 from queuegate_server.identity.resolver import Resolver
+from queuegate_server.identity.resolver_types import ResolverType
 from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.counters import ResolverCounters
@@ -69,7 +69,7 @@ def build_core(
     worker: WorkerIdentity | None = None,
     *,
     around: Callable[[str, Resolver], Resolver] | None = None,
-    resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
+    resolver_type: Callable[[str], ResolverType] = resolver_types.resolver_type,
     role: str = "",
     review: PolicyReview | None = None,
 ) -> DecisionCore:

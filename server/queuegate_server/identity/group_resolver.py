@@ -24,11 +24,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
-from queuegate_server.identity.chain import GroupSource
 from queuegate_server.identity.members import MemberListing, UserListing
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.refresh import RefreshQueue
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.identity.resolver_chain import GroupSource
 from queuegate_server.identity.shared import SharedGroups, SharedResult
 from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
 

@@ -15,15 +15,15 @@ from typing import Literal, NamedTuple, Protocol, cast
 from pydantic import ValidationError
 
 from queuegate.policy.tree import Partition
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.chain import GroupSource, ResolverChain
 from queuegate_server.identity.following import ChangeFollower
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ChainOptions, PartitionOptions, ResolverOptions
-from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
 from queuegate_server.identity.resolver import Outcome, Resolver
+from queuegate_server.identity.resolver_chain import GroupSource, ResolverChain
+from queuegate_server.identity.resolver_types import ConfiguredResolver, ResolverType
 from queuegate_server.identity.shared import (
     CacheLease,
     EndlessLease,
@@ -105,7 +105,7 @@ class ResolverManager:
     and the partitions that use it; None if there is no fleet."""
     around: Callable[[str, Resolver], Resolver] | None = None
     """Wraps each new resolver, given its name and the resolver itself."""
-    resolver_type: Callable[[str], ResolverType] = registry.resolver_type
+    resolver_type: Callable[[str], ResolverType] = resolver_types.resolver_type
     """Returns the resolver type with the given name. Raises BadResolverType."""
 
     def __post_init__(self) -> None:
@@ -279,7 +279,7 @@ def unusable_resolvers(
     for partition in partitions.values():
         for key in _members(settings, _key(settings, partition)):
             try:
-                _definition(settings, partition, key, registry.resolver_type)
+                _definition(settings, partition, key, resolver_types.resolver_type)
             except UnusableResolver as error:
                 unusable.append(error)
     return unusable
@@ -292,13 +292,17 @@ def looks_up_groups(settings: IdentitySettings, partition: Partition) -> bool:
         settings.resolvers[each.name].type if each.defined_in == "settings" else each.name
         for each in keys
     )
-    return not registry.WITHOUT_SOURCE.issuperset(types)
+    return not resolver_types.WITHOUT_SOURCE.issuperset(types)
 
 
 def _key(settings: IdentitySettings, partition: Partition) -> ResolverKey:
     name = settings.partition(partition.name).resolver
     if name is None:
-        default = registry.YUNIKORN_DEFAULT if partition.cluster is None else registry.YARN_DEFAULT
+        default = (
+            resolver_types.YUNIKORN_DEFAULT
+            if partition.cluster is None
+            else resolver_types.YARN_DEFAULT
+        )
         return ResolverKey(partition.resolver_type or default, "policy")
     return ResolverKey(name, "settings")
 
@@ -333,7 +337,7 @@ def _definition(
             return find_type(configured.type), options
         resolver_type = find_type(key.name)
         return resolver_type, resolver_type.Options()
-    except registry.BadResolverType as error:
+    except resolver_types.BadResolverType as error:
         raise UnusableResolver(
             partition, key, f"{asks}: {error}", f"set {setting} to use another one"
         ) from error

@@ -15,8 +15,8 @@ from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.view import ReplicaState
 from queuegate_server.identity.following import FollowState
 from queuegate_server.identity.guarded_resolver import CircuitState
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.identity.rest.instrumentation import RequestStatistics
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
+from queuegate_server.identity.rest.request_statistics import RequestStatistics
 from queuegate_server.server.metric_families import METRICS
 
 _CACHE_RESULTS: Final = {

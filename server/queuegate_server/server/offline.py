@@ -9,10 +9,10 @@ from functools import partial
 from queuegate_server.config_fields import MIB
 from queuegate_server.decisions.core import build_core
 from queuegate_server.engine import Snapshot
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.registry import ResolverType
 from queuegate_server.identity.resolver import Resolver
+from queuegate_server.identity.resolver_types import ResolverType
 from queuegate_server.reloads import ReloadCause
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.call_log import CallLog
@@ -92,4 +92,4 @@ class _SubstituteType:
 def _resolver_type(substitute: Substitute, name: str) -> ResolverType:
     """Return the substitute for a resolver type, or the type itself. Raises BadResolverType."""
     resolver = substitute(name)
-    return registry.resolver_type(name) if resolver is None else _SubstituteType(resolver)
+    return resolver_types.resolver_type(name) if resolver is None else _SubstituteType(resolver)

@@ -24,7 +24,7 @@ from queuegate_server.formats.envelope import SETTINGS_KEY, is_manifest
 from queuegate_server.formats.registry import YUNIKORN, detect_file_format
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
-from queuegate_server.identity.registry import CHAIN
+from queuegate_server.identity.resolver_types import CHAIN
 from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 from queuegate_server.settings.places import fields_by_key

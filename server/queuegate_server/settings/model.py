@@ -16,7 +16,7 @@ from queuegate_server.config_fields import Section, distinct_keys
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.identity.options import PartitionOptions
-from queuegate_server.identity.registry import (
+from queuegate_server.identity.resolver_types import (
     CHAIN,
     BadResolverType,
     ConfiguredResolver,

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from queuegate_server.identity.registry import (
+from queuegate_server.identity.resolver_types import (
     CHAIN,
     RESOLVER_TYPES,
     ConfiguredResolver,

@@ -23,7 +23,7 @@ from queuegate_server.formats.diagnostics import (
     shortened,
 )
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
-from queuegate_server.identity.registry import (
+from queuegate_server.identity.resolver_types import (
     BadResolverType,
     ConfiguredResolver,
     options_type,

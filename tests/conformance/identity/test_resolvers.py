@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import trustme
 
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
@@ -201,11 +201,11 @@ def case(request: pytest.FixtureRequest) -> Case:
 @pytest.fixture
 def options(case: Case, tmp_path: Path) -> Iterator[ResolverOptions]:
     with case.source(tmp_path) as settings:
-        yield registry.resolver_type(case.type).Options.model_validate(settings)
+        yield resolver_types.resolver_type(case.type).Options.model_validate(settings)
 
 
 def build(case: Case, options: ResolverOptions) -> Resolver:
-    return registry.resolver_type(case.type)(options)
+    return resolver_types.resolver_type(case.type)(options)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from queuegate.policy.names import is_user_name
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
@@ -35,7 +35,7 @@ class _Counting:
         self._script = script
         self._failure = failure
         self._clock = clock
-        self._resolver: Source = registry.resolver_type("none" if kind == "script" else kind)(
+        self._resolver: Source = resolver_types.resolver_type("none" if kind == "script" else kind)(
             ResolverOptions()
         )
 
@@ -60,7 +60,7 @@ def partition(resolver: _Counting, clock: ManualClock) -> GroupResolver:
 
 
 async def resolve(kind: str, user: str) -> Outcome:
-    return await registry.resolver_type(kind)(ResolverOptions()).resolve(user)
+    return await resolver_types.resolver_type(kind)(ResolverOptions()).resolve(user)
 
 
 def named(section: str) -> list[Any]:

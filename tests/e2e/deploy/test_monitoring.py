@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from tests.support.go_toolchain import BUILD_SECONDS, PROMTOOL
 
 REFERENCE = Path("docs/reference/metrics.md").read_text(encoding="utf-8")
@@ -219,7 +219,7 @@ def test_a_source_that_is_asked_rarely_is_not_late() -> None:
     [alert] = [each for each in ALERTS if each["alert"] == "QueuegateChangesNotFollowed"]
     late = re.search(r"queuegate_resolver_changes_lag_seconds > (\d+)", alert["expr"])
     assert late
-    fields = [registry.options_type(name).model_fields for name in registry.types()]
+    fields = [resolver_types.options_type(name).model_fields for name in resolver_types.types()]
     intervals = [each["changes_interval"] for each in fields if "changes_interval" in each]
     longest = [bound.le for each in intervals for bound in each.metadata if hasattr(bound, "le")]
     assert len(longest) == len(intervals) > 0

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from queuegate_server.identity.resolvers.ldap.defaults import PRESETS
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from tests.support.documents import samples
 
 PAGE = Path("docs/reference/ldap-presets.md").read_text()

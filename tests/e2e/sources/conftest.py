@@ -11,10 +11,10 @@ import trustme
 import yaml
 
 from queuegate import Client
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.keycloak_resolver import KeycloakResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.support.resolvers import Open
 from tests.support.servers import dirsrv, samba
 from tests.support.servers.dirsrv import Dirsrv

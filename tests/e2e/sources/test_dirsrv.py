@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.e2e.sources.conftest import FOR_ENG, BuildLdap, served
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.eventually import eventually

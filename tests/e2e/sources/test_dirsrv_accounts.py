@@ -10,7 +10,7 @@ import pytest
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.e2e.sources.conftest import FOR_ENG, BuildLdap, checked, served
 from tests.support.change_sink import Sink, following
 from tests.support.eventually import eventually

@@ -11,7 +11,7 @@ import pytest
 
 from queuegate_server.identity.resolver import CannotFollow, KnownUser
 from queuegate_server.identity.resolvers.ldap import sync_follower
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_REQUEST
 from tests.e2e.sources.conftest import BuildLdap
 from tests.support.change_sink import ALL, Sink, following, why_not_followed

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from queuegate_server.cli.source_check import source_check
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
-from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
+from queuegate_server.identity.resolvers.keycloak.keycloak_resolver import KeycloakResolver
 from tests.e2e.sources import realms
 from tests.e2e.sources.conftest import Build
 from tests.support.change_sink import Sink, following

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.e2e.sources.conftest import BuildLdap
 from tests.support.change_sink import ALL, Sink, following, why_not_followed
 from tests.support.servers import samba

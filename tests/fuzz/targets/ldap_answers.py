@@ -18,18 +18,18 @@ from pyasn1_modules import rfc2251
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
-from queuegate_server.identity.resolvers.ldap.errors import (
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     LdapFault,
     NoSuchEntry,
     ServerFault,
     TooManyEntries,
     to_fault,
 )
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.identity.resolvers.ldap.messages import MessageHead, MessageReader
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_messages import MessageHead, MessageReader
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.pending import SearchResult
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from tests.fuzz.targets.event_loop import run

@@ -13,8 +13,8 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from queuegate_server.settings.fleet import Fleet
 from tests.support.fakes.ldap_server import Answer, Search, fake_directory
 from tests.support.fakes.loop import wait_until

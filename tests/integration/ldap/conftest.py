@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.support.resolvers import Open
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, SERVICE, Slapd, running_slapd

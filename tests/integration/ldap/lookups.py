@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from queuegate_server.identity.resolver import KnownUser, Outcome
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 
 BOB = KnownUser(("analytics",))
 """Bob's groups in the standard directory."""

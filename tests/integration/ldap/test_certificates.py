@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, fake_directory
 from tests.support.servers.slapd import PEOPLE

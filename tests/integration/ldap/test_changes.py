@@ -20,9 +20,9 @@ from queuegate_server.identity.resolver import CannotFollow, KnownUser
 from queuegate_server.identity.resolvers.ldap import sync_follower
 from queuegate_server.identity.resolvers.ldap.ber import BOOLEAN, OCTETS, SEQUENCE, element
 from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers, Content
 from queuegate_server.identity.resolvers.ldap.sync_follower import _Stream
 from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_INFO, SYNC_REQUEST

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, timed, until_asked, until_found
 from tests.support.fakes.loop import wait_until

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from queuegate_server.identity.resolvers.ldap import pending
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED
 from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import ALL, Sink, following, why_not_followed

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
-from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ChainMode, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
+from queuegate_server.identity.resolver_chain import ResolverChain
 from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import Sink, following
 from tests.support.fakes.directory import FakeDirectory

@@ -14,7 +14,7 @@ import pytest
 from queuegate_server.identity.resolver import LookupFailure
 from queuegate_server.identity.resolvers.ldap import pool
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, discover_servers
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault, SetupFault
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import until_found
 from tests.support.servers.slapd import Slapd

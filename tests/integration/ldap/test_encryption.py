@@ -10,8 +10,8 @@ import pytest
 import trustme
 
 from queuegate_server.identity.resolver import LookupFailure
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, until_found
 from tests.support.fakes.ldap_server import Answer, fake_directory

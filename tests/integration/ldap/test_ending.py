@@ -19,8 +19,8 @@ def descriptors() -> int:
 
 PROGRAM = """
 import asyncio, sys
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 
 async def main():
     options = LdapOptions.model_validate_json(sys.stdin.read())

@@ -7,7 +7,7 @@ import pytest
 
 from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.active_directory import GIVEN, IN_CHAIN, ROOT, ad_group, ad_user
 from tests.support.fakes.filters import Entries

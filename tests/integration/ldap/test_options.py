@@ -9,9 +9,9 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.identity.resolvers.ldap.fields import is_dn
 from queuegate_server.identity.resolvers.ldap.filter_syntax import BadFilter, assertions
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter, escape
+from queuegate_server.identity.resolvers.ldap.option_types import is_dn
 from queuegate_server.settings.load import SettingsError, load_settings
 
 

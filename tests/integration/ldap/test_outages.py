@@ -17,13 +17,13 @@ from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import LookupFailure
 from queuegate_server.identity.resolvers.ldap.bind import Connector
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, parse_url
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.pool import ServerConnection, ServerPool
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, timed, until_asked

@@ -7,7 +7,7 @@ import pytest
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes import active_directory
 from tests.support.fakes.active_directory import BASE, DOMAIN_USERS, Domain

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.defaults import BadSecrets, read_secrets
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, Search, fake_directory
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
-from queuegate_server.identity.rest.resolver import RestResolver
+from queuegate_server.identity.resolvers.keycloak.keycloak_resolver import KeycloakResolver
+from queuegate_server.identity.rest.rest_resolver import RestResolver
 from tests.support.fakes import rest_api
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import SECRET, FakeRealm, User, settings

@@ -13,9 +13,9 @@ from queuegate_server.identity.resolvers.keycloak.admin_events import (
     AdminEvents,
     affected_by,
 )
+from queuegate_server.identity.rest.answer_limits import MAX_AFFECTED, MAX_EVENT_PAGES
+from queuegate_server.identity.rest.change_queries import AffectedUsers
 from queuegate_server.identity.rest.faults import RequestFault
-from queuegate_server.identity.rest.following import AffectedUsers
-from queuegate_server.identity.rest.limits import MAX_AFFECTED, MAX_EVENT_PAGES
 from queuegate_server.identity.rest.paging import MAX_AT_ONCE
 from tests.integration.rest.conftest import Build
 from tests.support.change_sink import ALL, Sink, following, why_not_followed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.identity.rest.limits import MAX_INFORMATIONAL
+from queuegate_server.identity.rest.answer_limits import MAX_INFORMATIONAL
 from tests.integration.rest.conftest import Build
 from tests.support.fakes.keycloak import FakeRealm
 from tests.support.fakes.rest_api import Request

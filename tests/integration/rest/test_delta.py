@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.identity.resolvers.entra.delta import NEW_FOR, Changes, NewGroups
-from queuegate_server.identity.rest.limits import MAX_DELTA_PAGES
+from queuegate_server.identity.rest.answer_limits import MAX_DELTA_PAGES
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_entra import ALICE, BOB, api, given, kind, tenant
 from tests.support.change_sink import Sink, following, why_not_followed

@@ -23,8 +23,8 @@ from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
-from queuegate_server.identity.resolvers.entra.options import CLOUDS, EntraOptions
-from queuegate_server.identity.resolvers.entra.resolver import EntraResolver
+from queuegate_server.identity.resolvers.entra.entra_options import CLOUDS, EntraOptions
+from queuegate_server.identity.resolvers.entra.entra_resolver import EntraResolver
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.fakes.assertions import PSS, pem, verified

@@ -21,13 +21,17 @@ import trustme
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
+from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.keycloak_resolver import KeycloakResolver
+from queuegate_server.identity.rest.answer_limits import (
+    MAX_BODY_BYTES,
+    MAX_SMALL_BODY_BYTES,
+    MAX_VALUES,
+)
 from queuegate_server.identity.rest.answers import (
     DEFAULT_PAUSE,
     MAX_PAUSE,
 )
-from queuegate_server.identity.rest.limits import MAX_BODY_BYTES, MAX_SMALL_BODY_BYTES, MAX_VALUES
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually

@@ -11,8 +11,8 @@ import trustme
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
-from queuegate_server.identity.resolvers.okta.options import OktaOptions
-from queuegate_server.identity.resolvers.okta.resolver import OktaResolver
+from queuegate_server.identity.resolvers.okta.okta_options import OktaOptions
+from queuegate_server.identity.resolvers.okta.okta_resolver import OktaResolver
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.fakes.clock import ManualClock

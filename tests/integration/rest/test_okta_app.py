@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.identity.resolvers.okta.options import OktaOptions
+from queuegate_server.identity.resolvers.okta.okta_options import OktaOptions
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_okta import ALICE, api, given, kind, organization, token_file
 from tests.support.atomic_files import replace

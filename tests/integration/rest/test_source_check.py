@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from queuegate_server.cli.source_check import source_check
 from queuegate_server.identity.resolver import ChangeSink
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.realm import Realm
 from tests.integration.rest.conftest import Build
 from tests.support.fakes.keycloak import SECRET, TOKEN, FakeRealm

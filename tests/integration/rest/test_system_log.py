@@ -18,8 +18,8 @@ from queuegate_server.identity.resolvers.okta.system_log import (
     OVERLAP_SECONDS,
     affected_by,
 )
-from queuegate_server.identity.rest.following import AffectedUsers
-from queuegate_server.identity.rest.limits import MAX_AFFECTED, MAX_LOG_PAGES
+from queuegate_server.identity.rest.answer_limits import MAX_AFFECTED, MAX_LOG_PAGES
+from queuegate_server.identity.rest.change_queries import AffectedUsers
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_okta import (
     ALICE,

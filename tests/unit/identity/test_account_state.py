@@ -12,8 +12,8 @@ from queuegate_server.identity.resolvers.ldap.account_state import (
     why_refused,
 )
 from queuegate_server.identity.resolvers.ldap.entries import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import UnusableData
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_faults import UnusableData
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 
 NOW = datetime(2026, 6, 15, 12, 0, 30, tzinfo=UTC).timestamp()
 TICKS = int((NOW + 11_644_473_600) * 10_000_000)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import strategies as st
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import REFRESH_BURST, CircuitState, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ChainMode, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
+from queuegate_server.identity.resolver_chain import ResolverChain
 from queuegate_server.identity.resolvers.local import StaticTableResolver
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory

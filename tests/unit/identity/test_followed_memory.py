@@ -9,9 +9,9 @@ import pytest
 
 from queuegate_server.identity.resolvers.ldap import sync_changes, user_lookup
 from queuegate_server.identity.resolvers.ldap.entries import LdapEntry, normalize, parse_dn
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_faults import SetupFault, UnusableData
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers, Content
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from tests.support.long_work import finish

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.identity.resolvers.ldap.followed_messages import decode_message
-from queuegate_server.identity.resolvers.ldap.messages import (
+from queuegate_server.identity.resolvers.ldap.ldap_messages import (
     MAX_ATTRIBUTES,
     TooManyElements,
     check_message,

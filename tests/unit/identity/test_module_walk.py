@@ -14,8 +14,8 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.ldap_server import Answer, Search, fake_directory
 from tests.support.module_walk import ModuleWalk
@@ -65,7 +65,7 @@ async def test_a_cold_lookup_enters_few_modules_and_none_twice(
     assert walk.stays[:4] == [*START, START[0]]
     rest = walk.stays[4:]
     assert len(rest) == len(set(rest) - set(START)) <= MOST, walk.stays
-    assert walk.stays[-1] == "identity.resolvers.ldap.connection"
+    assert walk.stays[-1] == "identity.resolvers.ldap.ldap_connection"
     await groups.close()
 
 

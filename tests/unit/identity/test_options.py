@@ -5,11 +5,11 @@ from pydantic import BaseModel, ValidationError
 
 from docs.generate.settings import documented_fields
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolvers.entra.options import EntraOptions
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.entra.entra_options import EntraOptions
+from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
 from queuegate_server.identity.resolvers.nss import NssOptions
-from queuegate_server.identity.resolvers.okta.options import OktaOptions
-from queuegate_server.identity.rest.options import RestOptions
+from queuegate_server.identity.resolvers.okta.okta_options import OktaOptions
+from queuegate_server.identity.rest.provider_options import RestOptions
 
 
 def test_defaults_of_the_cache() -> None:

@@ -1,6 +1,6 @@
 """Requests to a directory that have been given up."""
 
-from queuegate_server.identity.resolvers.ldap.messages import SEARCH_DONE, SEARCH_ENTRY
+from queuegate_server.identity.resolvers.ldap.ldap_messages import SEARCH_DONE, SEARCH_ENTRY
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, PendingRequests
 
 

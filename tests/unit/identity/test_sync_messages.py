@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ldap.controls import ResponseControl
 
-from queuegate_server.identity.resolvers.ldap import messages
+from queuegate_server.identity.resolvers.ldap import ldap_messages
 from queuegate_server.identity.resolvers.ldap.ber import OCTETS, BerReader, element
-from queuegate_server.identity.resolvers.ldap.messages import MalformedMessage, check_message
+from queuegate_server.identity.resolvers.ldap.ldap_messages import MalformedMessage, check_message
 from queuegate_server.identity.resolvers.ldap.sync_messages import (
     EntryState,
     Mode,
@@ -137,7 +137,7 @@ def test_elements_are_read_as_they_were_written(contents: list[bytes]) -> None:
 
 def response(operation: bytes) -> bytes:
     return element(
-        0x30, element(0x02, b"\x05") + element(messages.INTERMEDIATE_RESPONSE, operation)
+        0x30, element(0x02, b"\x05") + element(ldap_messages.INTERMEDIATE_RESPONSE, operation)
     )
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.members import CannotListUsers, UserListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser
+from queuegate_server.identity.resolver_chain import ResolverChain
 from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
 from queuegate_server.identity.resolvers.nss import NssOptions, NssResolver, account_names
 from tests.support.fakes.clock import ManualClock

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.identity.registry import resolver_type
+from queuegate_server.identity.resolver_types import resolver_type
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PartitionSettings, Settings
 

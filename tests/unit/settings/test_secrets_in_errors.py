@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from queuegate_server.settings.load import SettingsError, load_settings
 
 SECRET = "hunter2"
@@ -37,7 +37,7 @@ MISPLACED = (
 def test_a_secret_under_any_key_of_a_resolver_is_not_quoted(file: Path, kind: str) -> None:
     Path("secret").write_text("secret\n")
     quoted, refused = [], 0
-    for key in registry.resolver_type(kind).Options.model_fields:
+    for key in resolver_types.resolver_type(kind).Options.model_fields:
         more = {"user_name": "attribute"} if key == "user_attribute" else {}
         for value in MISPLACED:
             resolver = {"type": kind, **RESOLVERS[kind], **more, key: value}

@@ -13,7 +13,7 @@ from queuegate_server.files.safe_open import read_regular, remedy
 from queuegate_server.formats.registry import YUNIKORN
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.members import MemberListing
-from queuegate_server.identity.registry import types
+from queuegate_server.identity.resolver_types import types
 from queuegate_server.policystore import proposal
 from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText

@@ -22,7 +22,7 @@ from queuegate_server.console.annotations import Annotations
 from queuegate_server.console.views import Page, Route, Url, View, Visit, url
 from queuegate_server.formats.acl_positions import AclKey, acl_key
 from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.identity.registry import YARN_DEFAULT, YUNIKORN_DEFAULT
+from queuegate_server.identity.resolver_types import YARN_DEFAULT, YUNIKORN_DEFAULT
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import ACCESS_TYPES
 

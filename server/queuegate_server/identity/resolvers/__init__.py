@@ -1,1 +1,1 @@
-"""The built-in resolvers, listed in `registry`."""
+"""The built-in resolvers, listed in `resolver_types`."""

@@ -1,10 +1,10 @@
 """Groups over HTTPS: the common part of the resolvers for identity providers.
 
-settings     options
-requests     client, connections, answers, tokens, assertion, paging
-lookups      resolver (one provider), provider (what providers do, and what Entra and Okta do
-             alike), names
-changes      following
-limits       limits (of all answers), faults
-metrics      instrumentation
+settings     provider_options
+requests     rest_client, paced_connections, answers, access_tokens, assertion, paging
+lookups      rest_resolver (one provider), provider (what providers do, and what Entra and Okta do
+             alike), provider_names
+changes      change_queries
+limits       answer_limits (of all answers), faults
+metrics      request_statistics
 """

@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from queuegate_server.identity.rest.answer_limits import (
+    MAX_NAME_CHARS,
+    MAX_SMALL_BODY_BYTES,
+    MAX_VALUES,
+)
 from queuegate_server.identity.rest.faults import (
     BadRequest,
     Gone,
@@ -18,7 +23,6 @@ from queuegate_server.identity.rest.faults import (
     UnusableData,
     quoted,
 )
-from queuegate_server.identity.rest.limits import MAX_NAME_CHARS, MAX_SMALL_BODY_BYTES, MAX_VALUES
 
 DEFAULT_PAUSE: Final = 10.0
 """The pause after a refusal that names none, in seconds."""

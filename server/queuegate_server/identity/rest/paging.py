@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 
 from yarl import URL
 
+from queuegate_server.identity.rest.answer_limits import MAX_PAGES
 from queuegate_server.identity.rest.faults import RequestFault, UnusableData
-from queuegate_server.identity.rest.limits import MAX_PAGES
 
 T = TypeVar("T")
 

@@ -10,9 +10,10 @@ from typing import Any
 from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import SEVERAL_GROUPS, CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, NoSuchUser, Outcome
+from queuegate_server.identity.rest.access_tokens import Credentials
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.faults import NotFound
-from queuegate_server.identity.rest.names import (
+from queuegate_server.identity.rest.provider_names import (
     ABSENT,
     FormerNames,
     ambiguous_name,
@@ -21,8 +22,7 @@ from queuegate_server.identity.rest.names import (
     spelled,
     too_many_groups,
 )
-from queuegate_server.identity.rest.options import RestOptions
-from queuegate_server.identity.rest.tokens import Credentials
+from queuegate_server.identity.rest.provider_options import RestOptions
 from queuegate_server.identity.unique_names import UniqueNames
 
 Pages = AsyncIterator[list[dict[str, Any]]]

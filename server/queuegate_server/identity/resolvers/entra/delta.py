@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from yarl import URL
 
+from queuegate_server.identity.rest.answer_limits import MAX_DELTA_PAGES
+from queuegate_server.identity.rest.change_queries import AffectedUsers
 from queuegate_server.identity.rest.faults import Gone, RequestFault
-from queuegate_server.identity.rest.following import AffectedUsers
-from queuegate_server.identity.rest.limits import MAX_DELTA_PAGES
-from queuegate_server.identity.rest.names import address
 from queuegate_server.identity.rest.paging import items_of, next_page
+from queuegate_server.identity.rest.provider_names import address
 
 NEW_FOR: Final = timedelta(minutes=15)
 """How long after its creation a group counts as new, because answers lag behind."""

@@ -13,17 +13,19 @@ from yarl import URL
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import ChangeSink, NoSuchUser
 from queuegate_server.identity.resolvers.entra.delta import DeltaQueries
-from queuegate_server.identity.resolvers.entra.options import EntraOptions
+from queuegate_server.identity.resolvers.entra.entra_options import EntraOptions
+from queuegate_server.identity.rest.access_tokens import AccessToken, TokenCache
 from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.assertion import (
     assertion_form,
     bearer_form,
     parse_certificate,
 )
-from queuegate_server.identity.rest.client import RestClient
+from queuegate_server.identity.rest.change_queries import follow
 from queuegate_server.identity.rest.faults import RequestFault, UnusableData
-from queuegate_server.identity.rest.following import follow
-from queuegate_server.identity.rest.names import (
+from queuegate_server.identity.rest.paging import linked_pages
+from queuegate_server.identity.rest.provider import GroupsWithIds, Pages
+from queuegate_server.identity.rest.provider_names import (
     ABSENT,
     DISABLED,
     IMPOSSIBLE,
@@ -34,10 +36,8 @@ from queuegate_server.identity.rest.names import (
     other_spelling,
     segment,
 )
-from queuegate_server.identity.rest.options import secret_in, version_of
-from queuegate_server.identity.rest.paging import linked_pages
-from queuegate_server.identity.rest.provider import GroupsWithIds, Pages
-from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
+from queuegate_server.identity.rest.provider_options import secret_in, version_of
+from queuegate_server.identity.rest.rest_client import RestClient
 
 _ABSENT_CODE: Final = "Request_ResourceNotFound"
 _UPN: Final = re.compile(r"[!#$&'*+\-.0-9=A-Z^_`a-z{|}~]+@[0-9A-Za-z.\-]+")

@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from queuegate_server.identity.rest.answer_limits import MAX_EVENT_PAGES
+from queuegate_server.identity.rest.change_queries import AffectedUsers
 from queuegate_server.identity.rest.faults import RequestFault
-from queuegate_server.identity.rest.following import AffectedUsers
-from queuegate_server.identity.rest.limits import MAX_EVENT_PAGES
 
 _LOG = logging.getLogger("queuegate_server.identity.keycloak")
 

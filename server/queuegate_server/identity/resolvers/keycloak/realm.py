@@ -19,7 +19,7 @@ from queuegate_server.identity.resolvers.keycloak.federation import (
     federation_note,
     federation_of,
 )
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import (
     ambiguous_path,
     ancestors,
@@ -29,12 +29,14 @@ from queuegate_server.identity.resolvers.keycloak.paths import (
     names_itself,
 )
 from queuegate_server.identity.resolvers.keycloak.user_names import UNSEARCHABLE, UserNames
+from queuegate_server.identity.rest.access_tokens import AccessToken, TokenCache
+from queuegate_server.identity.rest.answer_limits import MAX_SIMILAR_GROUPS
 from queuegate_server.identity.rest.answers import server_time, text_field
-from queuegate_server.identity.rest.client import RestClient
+from queuegate_server.identity.rest.change_queries import follow
 from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
-from queuegate_server.identity.rest.following import follow
-from queuegate_server.identity.rest.limits import MAX_SIMILAR_GROUPS
-from queuegate_server.identity.rest.names import (
+from queuegate_server.identity.rest.paging import ask_each, items_of, offset_pages
+from queuegate_server.identity.rest.provider import Pages, Provider
+from queuegate_server.identity.rest.provider_names import (
     ABSENT,
     DISABLED,
     FormerNames,
@@ -45,10 +47,8 @@ from queuegate_server.identity.rest.names import (
     spelled,
     too_many_groups,
 )
-from queuegate_server.identity.rest.options import secret_in, version_of
-from queuegate_server.identity.rest.paging import ask_each, items_of, offset_pages
-from queuegate_server.identity.rest.provider import Pages, Provider
-from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
+from queuegate_server.identity.rest.provider_options import secret_in, version_of
+from queuegate_server.identity.rest.rest_client import RestClient
 from queuegate_server.identity.unique_names import UniqueNames
 
 RIGHTS_SECONDS: Final = 60.0

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from queuegate_server.identity.resolver import NoSuchUser
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
+from queuegate_server.identity.rest.answer_limits import MAX_SIMILAR_USERS
 from queuegate_server.identity.rest.faults import RequestFault, UnusableData
-from queuegate_server.identity.rest.limits import MAX_SIMILAR_USERS
-from queuegate_server.identity.rest.names import is_same, listed_name
+from queuegate_server.identity.rest.provider_names import is_same, listed_name
 
 UNSEARCHABLE: Final = NoSuchUser(
     "Keycloak cannot search for names with quotes or backslashes", source_asked=False

@@ -18,8 +18,8 @@ from typing import Final
 
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.resolvers.ldap.entries import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import UnusableData
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_faults import UnusableData
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 
 USER_ACCOUNT_CONTROL: Final = "userAccountControl"
 _ACCOUNT_EXPIRES: Final = "accountExpires"

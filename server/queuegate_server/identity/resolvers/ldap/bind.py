@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.bridge import SASL_EXTERNAL_REQUEST, Bridge
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dialer import open_bridge
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
-from queuegate_server.identity.resolvers.ldap.errors import BadCredentials, LdapFault, ServerFault
-from queuegate_server.identity.resolvers.ldap.instrumentation import (
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
+    BadCredentials,
+    LdapFault,
+    ServerFault,
+)
+from queuegate_server.identity.resolvers.ldap.ldap_messages import BIND_RESPONSE
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import (
     LdapStep,
     StepObserver,
     timed_step,
 )
-from queuegate_server.identity.resolvers.ldap.messages import BIND_RESPONSE
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 

@@ -13,11 +13,11 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from queuegate_server.identity.certificates import certificate_advice
+from queuegate_server.identity.certificate_advice import certificate_advice
 from queuegate_server.identity.long_work import LONG_BYTES, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault, unreadable_response
-from queuegate_server.identity.resolvers.ldap.messages import (
+from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault, unreadable_response
+from queuegate_server.identity.resolvers.ldap.ldap_messages import (
     BIND_RESPONSE,
     MAX_CONTROL_MESSAGE_BYTES,
     LdapReply,

@@ -9,11 +9,11 @@ from typing import Final
 from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import ChangeSink
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.entries import normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.filters import all_of
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.member_lookup import rdn_filter
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession

@@ -8,10 +8,10 @@ from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, resolve_host
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault
-from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver, timed_step
-from queuegate_server.identity.resolvers.ldap.messages import EXTENDED_RESPONSE
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault
+from queuegate_server.identity.resolvers.ldap.ldap_messages import EXTENDED_RESPONSE
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import StepObserver, timed_step
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 
 _TCP_USER_TIMEOUT_MS: Final = 10_000

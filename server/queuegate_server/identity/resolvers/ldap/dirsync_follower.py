@@ -26,7 +26,6 @@ from queuegate_server.identity.resolvers.ldap.change_reporter import (
     decode_position,
     encode_position,
 )
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
 from queuegate_server.identity.resolvers.ldap.entries import (
     RANGE_OPTION,
     GroupKind,
@@ -36,16 +35,17 @@ from queuegate_server.identity.resolvers.ldap.entries import (
     normalize,
     parse_dn,
 )
-from queuegate_server.identity.resolvers.ldap.errors import (
+from queuegate_server.identity.resolvers.ldap.filters import or_deleted
+from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
+from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, Query
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     LdapFault,
     ServerFault,
     SetupFault,
     UnusableData,
 )
-from queuegate_server.identity.resolvers.ldap.filters import or_deleted
-from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
-from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver, entry_allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault, SetupFault
 from queuegate_server.runtime.threads import (
     AbandonableThreadPool,
     StillRunning,

@@ -12,8 +12,12 @@ from typing import Final, Literal, NamedTuple
 import ldap
 import ldap.dn
 
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault, UnusableData
-from queuegate_server.identity.resolvers.ldap.options import GroupOptions
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
+    ServerFault,
+    SetupFault,
+    UnusableData,
+)
+from queuegate_server.identity.resolvers.ldap.ldap_options import GroupOptions
 
 MAX_DN_BYTES: Final = 8192
 """The maximum length of a DN, as in OpenLDAP. The driver's parsing time is quadratic in the number

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ldap.controls import ResponseControl
 
-from queuegate_server.identity.resolvers.ldap.messages import (
+from queuegate_server.identity.resolvers.ldap.ldap_messages import (
     SEARCH_ENTRY,
     operation_of,
     read_length,

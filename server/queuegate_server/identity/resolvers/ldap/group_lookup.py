@@ -17,7 +17,6 @@ from queuegate_server.identity.resolvers.ldap.entries import (
     LdapEntry,
     decode_value,
 )
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import (
     IN_CHAIN,
     POSIX_GROUPS,
@@ -27,8 +26,9 @@ from queuegate_server.identity.resolvers.ldap.filters import (
     equals,
     member_filters,
 )
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_faults import SetupFault, UnusableData
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics, StepName
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
 
 T = TypeVar("T")

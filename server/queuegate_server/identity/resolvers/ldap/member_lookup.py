@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import ldap
 
 from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.entries import (
     GroupKind,
     LdapEntry,
@@ -22,12 +21,13 @@ from queuegate_server.identity.resolvers.ldap.entries import (
     normalize,
     parse_dn,
 )
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import (
     POSIX_GROUPS,
     all_of,
     equals,
 )
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup, Users

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.entries import GroupKind, LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import POSIX_GROUPS, all_of, any_of, equals
+from queuegate_server.identity.resolvers.ldap.ldap_faults import UnusableData
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
 
 _MAX_SHOWN_CHARS: Final = 200

@@ -13,21 +13,21 @@ from typing import Final, NamedTuple
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.account_state import account_attributes
 from queuegate_server.identity.resolvers.ldap.bind import Connector
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.entries import GroupKind, LdapEntry, decode_value
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.filters import member_filters
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
-from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, examples
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.pending import Allowance
-from queuegate_server.identity.resolvers.ldap.resolver import (
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_resolver import (
     IMPOSSIBLE_NAME,
     THREADS,
     is_possible_name,
 )
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics, StepObserver
+from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, examples
+from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.rights_notes import RightsNotes
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import NO_MATCH, UserLookup

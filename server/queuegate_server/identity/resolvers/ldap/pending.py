@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from queuegate_server.identity.resolvers.ldap.entries import MAX_DN_BYTES, long_dn
-from queuegate_server.identity.resolvers.ldap.errors import (
+from queuegate_server.identity.resolvers.ldap.followed_messages import (
+    FollowedMessage,
+    decode_message,
+)
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     LdapFault,
     ServerFault,
     TooManyEntries,
     UnusableData,
 )
-from queuegate_server.identity.resolvers.ldap.followed_messages import (
-    FollowedMessage,
-    decode_message,
-)
-from queuegate_server.identity.resolvers.ldap.messages import (
+from queuegate_server.identity.resolvers.ldap.ldap_messages import (
     BIND_RESPONSE,
     EXTENDED_RESPONSE,
     INTERMEDIATE_RESPONSE,

@@ -9,14 +9,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from queuegate_server.identity.resolvers.ldap.bind import Connector
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import (
     ServerUrl,
     discover_servers,
     parse_url,
 )
-from queuegate_server.identity.resolvers.ldap.errors import BadCredentials, LdapFault, ServerFault
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
+    BadCredentials,
+    LdapFault,
+    ServerFault,
+)
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ read once per connection; if it is unreadable, the check is skipped.
 import re
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filter_syntax import missing_attributes
-from queuegate_server.identity.resolvers.ldap.options import GroupOptions, LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.ldap_options import GroupOptions, LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 

@@ -10,15 +10,15 @@ import ldap
 from ldap.controls import SimplePagedResultsControl
 
 from queuegate_server.identity.long_work import FREE_SECONDS, PACER, STEP_SECONDS
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
 from queuegate_server.identity.resolvers.ldap.entries import RANGE_OPTION, LdapEntry, SearchBase
-from queuegate_server.identity.resolvers.ldap.errors import (
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, Query
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     NoSuchEntry,
     ServerFault,
     TooManyEntries,
     UnusableData,
 )
-from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import StepName, timed_step
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
 
 T = TypeVar("T")

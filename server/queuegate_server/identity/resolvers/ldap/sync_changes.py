@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 import ldap
 
-from queuegate_server.identity.resolvers.ldap.connection import Query
 from queuegate_server.identity.resolvers.ldap.entries import (
     GroupKind,
     LdapEntry,
@@ -26,10 +25,11 @@ from queuegate_server.identity.resolvers.ldap.entries import (
     normalize,
     parse_dn,
 )
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import POSIX_GROUPS
 from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_connection import Query
+from queuegate_server.identity.resolvers.ldap.ldap_faults import SetupFault
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 MAX_CONTENT_BYTES: Final = 256 * 2**20

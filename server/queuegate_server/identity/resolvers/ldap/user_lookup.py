@@ -13,23 +13,23 @@ from queuegate_server.identity.resolvers.ldap.account_state import (
     account_attributes,
     why_refused,
 )
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.entries import (
     GroupKind,
     LdapEntry,
     SearchBase,
     decode_value,
 )
-from queuegate_server.identity.resolvers.ldap.errors import UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 from queuegate_server.identity.resolvers.ldap.group_lookup import (
     GroupLookup,
     member_of_attributes,
     user_attributes,
 )
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.ldap_faults import UnusableData
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, ambiguous_name
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.schema import check_groups, check_user_filter
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession

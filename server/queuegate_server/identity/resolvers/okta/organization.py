@@ -9,14 +9,21 @@ from yarl import URL
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import ChangeSink, NoSuchUser
-from queuegate_server.identity.resolvers.okta.options import OktaOptions
+from queuegate_server.identity.resolvers.okta.okta_options import OktaOptions
 from queuegate_server.identity.resolvers.okta.system_log import LogAnswer, SystemLog
+from queuegate_server.identity.rest.access_tokens import (
+    AccessToken,
+    Credentials,
+    FileToken,
+    TokenCache,
+)
 from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
-from queuegate_server.identity.rest.client import RestClient
+from queuegate_server.identity.rest.change_queries import follow
 from queuegate_server.identity.rest.faults import UnusableData
-from queuegate_server.identity.rest.following import follow
-from queuegate_server.identity.rest.names import (
+from queuegate_server.identity.rest.paging import linked_pages
+from queuegate_server.identity.rest.provider import GroupsWithIds, Pages
+from queuegate_server.identity.rest.provider_names import (
     ABSENT,
     DISABLED,
     address,
@@ -25,10 +32,8 @@ from queuegate_server.identity.rest.names import (
     other_spelling,
     segment,
 )
-from queuegate_server.identity.rest.options import version_of
-from queuegate_server.identity.rest.paging import linked_pages
-from queuegate_server.identity.rest.provider import GroupsWithIds, Pages
-from queuegate_server.identity.rest.tokens import AccessToken, Credentials, FileToken, TokenCache
+from queuegate_server.identity.rest.provider_options import version_of
+from queuegate_server.identity.rest.rest_client import RestClient
 
 _SCOPES: Final = "okta.users.read okta.groups.read"
 _LOG_SCOPE: Final = "okta.logs.read"

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 
 from yarl import URL
 
+from queuegate_server.identity.rest.answer_limits import MAX_LOG_PAGES
+from queuegate_server.identity.rest.change_queries import AffectedUsers
 from queuegate_server.identity.rest.faults import BadRequest, Gone, RequestFault
-from queuegate_server.identity.rest.following import AffectedUsers
-from queuegate_server.identity.rest.limits import MAX_LOG_PAGES
-from queuegate_server.identity.rest.names import address
 from queuegate_server.identity.rest.paging import items_of, next_page
+from queuegate_server.identity.rest.provider_names import address
 
 OVERLAP_SECONDS: Final = 300.0
 """How long before the present the first request begins: more than Okta takes to store an event."""

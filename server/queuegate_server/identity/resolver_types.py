@@ -16,12 +16,12 @@ from queuegate_server.identity.options import ChainOptions, ResolverOptions
 from queuegate_server.identity.resolver import Resolver
 
 RESOLVER_TYPES: Final[Mapping[str, str]] = {
-    "entra": "queuegate_server.identity.resolvers.entra.resolver:EntraResolver",
-    "keycloak": "queuegate_server.identity.resolvers.keycloak.resolver:KeycloakResolver",
-    "ldap": "queuegate_server.identity.resolvers.ldap.resolver:LdapResolver",
+    "entra": "queuegate_server.identity.resolvers.entra.entra_resolver:EntraResolver",
+    "keycloak": "queuegate_server.identity.resolvers.keycloak.keycloak_resolver:KeycloakResolver",
+    "ldap": "queuegate_server.identity.resolvers.ldap.ldap_resolver:LdapResolver",
     "no_groups": "queuegate_server.identity.resolvers.local:NoGroupsResolver",
     "none": "queuegate_server.identity.resolvers.local:NoResolver",
-    "okta": "queuegate_server.identity.resolvers.okta.resolver:OktaResolver",
+    "okta": "queuegate_server.identity.resolvers.okta.okta_resolver:OktaResolver",
     "os": "queuegate_server.identity.resolvers.nss:NssResolver",
     "test": "queuegate_server.identity.resolvers.local:StaticTableResolver",
 }

@@ -16,7 +16,7 @@ from aiohttp.http import RawResponseMessage
 from aiohttp.streams import StreamReader
 
 from queuegate_server.identity.long_work import FREE_SECONDS, PACER
-from queuegate_server.identity.rest.limits import (
+from queuegate_server.identity.rest.answer_limits import (
     FRAMING_SHARE,
     MAX_INFORMATIONAL,
     MAX_OVERHEAD_BYTES,

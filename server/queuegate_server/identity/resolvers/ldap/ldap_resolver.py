@@ -16,13 +16,13 @@ from queuegate_server.identity.resolver import (
     NoSuchUser,
     Outcome,
 )
-from queuegate_server.identity.resolvers.ldap.errors import (
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     LdapFault,
     TooManyRequests,
     UnusableData,
 )
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.runtime.threads import AbandonableThreadPool
 
 if TYPE_CHECKING:

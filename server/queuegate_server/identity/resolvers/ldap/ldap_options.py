@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from queuegate_server.config_fields import Duration, Section, note_absent_file
 from queuegate_server.files.safe_open import read_regular
-from queuegate_server.identity.certificates import (
+from queuegate_server.identity.certificate_advice import (
     check_authorities,
     openssl_reason,
     tls_context,
@@ -28,8 +28,8 @@ from queuegate_server.identity.resolvers.ldap.defaults import (
     read_secrets,
 )
 from queuegate_server.identity.resolvers.ldap.discovery import parse_url
-from queuegate_server.identity.resolvers.ldap.driver import check_driver
-from queuegate_server.identity.resolvers.ldap.fields import (
+from queuegate_server.identity.resolvers.ldap.driver_check import check_driver
+from queuegate_server.identity.resolvers.ldap.option_types import (
     Attribute,
     Attributes,
     BaseDn,

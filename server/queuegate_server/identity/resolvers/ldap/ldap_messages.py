@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault
+from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault
 
 BIND_RESPONSE: Final = 0x61
 SEARCH_ENTRY: Final = 0x64

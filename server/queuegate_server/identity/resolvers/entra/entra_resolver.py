@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from queuegate_server.identity.resolvers.entra.options import EntraOptions
+from queuegate_server.identity.resolvers.entra.entra_options import EntraOptions
 from queuegate_server.identity.resolvers.entra.tenant import Tenant
-from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.resolver import RestResolver
+from queuegate_server.identity.rest.rest_client import RestClient
+from queuegate_server.identity.rest.rest_resolver import RestResolver
 
 
 class EntraResolver(RestResolver[EntraOptions]):

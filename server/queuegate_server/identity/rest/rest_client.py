@@ -14,15 +14,16 @@ from typing import Any, Final
 import aiohttp
 from yarl import URL
 
-from queuegate_server.identity.certificates import certificate_advice
+from queuegate_server.identity.certificate_advice import certificate_advice
 from queuegate_server.identity.long_work import PACER, take_turn
+from queuegate_server.identity.rest.access_tokens import AccessToken, Credentials, token_in
+from queuegate_server.identity.rest.answer_limits import MAX_BODY_BYTES
 from queuegate_server.identity.rest.answers import (
     HttpAnswer,
     check_answer,
     decoded,
     requested_pause,
 )
-from queuegate_server.identity.rest.connections import ExcessiveAnswer, PacedConnector
 from queuegate_server.identity.rest.faults import (
     BadRequest,
     RequestFault,
@@ -30,10 +31,9 @@ from queuegate_server.identity.rest.faults import (
     UnusableData,
     quoted,
 )
-from queuegate_server.identity.rest.instrumentation import RequestStep, StepObserver
-from queuegate_server.identity.rest.limits import MAX_BODY_BYTES
-from queuegate_server.identity.rest.options import RestOptions, version_of
-from queuegate_server.identity.rest.tokens import AccessToken, Credentials, token_in
+from queuegate_server.identity.rest.paced_connections import ExcessiveAnswer, PacedConnector
+from queuegate_server.identity.rest.provider_options import RestOptions, version_of
+from queuegate_server.identity.rest.request_statistics import RequestStep, StepObserver
 
 _CHUNK_BYTES: Final = 64 * 1024
 _KEEPALIVE_SECONDS: Final = 55.0

@@ -10,7 +10,7 @@ from yarl import URL
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.rest.answers import is_name
 from queuegate_server.identity.rest.faults import RequestFault, UnusableData
-from queuegate_server.identity.rest.options import RestOptions
+from queuegate_server.identity.rest.provider_options import RestOptions
 
 MAX_USER_CHARS: Final = 256
 """No provider has longer names of users."""

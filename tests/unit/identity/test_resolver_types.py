@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.identity import registry
+from queuegate_server.identity import resolver_types
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.registry import BadResolverType
 from queuegate_server.identity.resolver import KnownUser
+from queuegate_server.identity.resolver_types import BadResolverType
 
 MODULE = """
     from queuegate_server.identity.resolver import KnownUser
@@ -80,40 +80,40 @@ def listed(*more: str) -> str:
 
 
 def test_our_types() -> None:
-    assert registry.types() == OURS
-    for name in registry.types():
-        assert issubclass(registry.resolver_type(name).Options, ResolverOptions)
+    assert resolver_types.types() == OURS
+    for name in resolver_types.types():
+        assert issubclass(resolver_types.resolver_type(name).Options, ResolverOptions)
 
 
 @pytest.mark.parametrize("name", ["nis", "LDAP", "Os", " none", "corp"])
 def test_an_unknown_type_names_the_known_ones(name: str) -> None:
     with pytest.raises(BadResolverType) as caught:
-        registry.resolver_type(name)
+        resolver_types.resolver_type(name)
     assert str(caught.value) == f"this build has no `{name}` resolver; it has {listed()}"
     with pytest.raises(BadResolverType, match=f"it has {listed('chain')}"):
-        registry.options_type(name)
+        resolver_types.options_type(name)
 
 
 async def test_a_type_of_another_distribution(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"teams": "corp_teams:Teams"})
-    assert registry.types() == {*OURS, "teams"}
-    teams = registry.resolver_type("teams")
+    assert resolver_types.types() == {*OURS, "teams"}
+    teams = resolver_types.resolver_type("teams")
     options = teams.Options.model_validate({"suffix": "-x", "max_concurrent": 3})
     assert options.max_concurrent == 3
     resolver = teams(options)
     assert await resolver.resolve("sue") == KnownUser(("sue-x",))
     with pytest.raises(BadResolverType, match=f"it has {listed('teams')}"):
-        registry.resolver_type("nis")
+        resolver_types.resolver_type("nis")
 
 
 def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"os": "corp_teams:Teams", "chain": "corp_teams:Teams"})
-    assert registry.types() == OURS
-    assert registry.resolver_type("os").Options.__name__ == "NssOptions"
-    assert registry.options_type("chain").__name__ == "ChainOptions"
+    assert resolver_types.types() == OURS
+    assert resolver_types.resolver_type("os").Options.__name__ == "NssOptions"
+    assert resolver_types.options_type("chain").__name__ == "ChainOptions"
     # A policy cannot ask for a chain.
     with pytest.raises(BadResolverType, match="no `chain` resolver"):
-        registry.resolver_type("chain")
+        resolver_types.resolver_type("chain")
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_a_broken_type_of_another_distribution(
     entry_point: str, message: str, installed: _Installed
 ) -> None:
     installed.distribution("corp-teams", {"teams": entry_point})
-    assert "teams" in registry.types(), "listing imports nothing"
+    assert "teams" in resolver_types.types(), "listing imports nothing"
     with pytest.raises(BadResolverType) as caught:
-        registry.resolver_type("teams")
+        resolver_types.resolver_type("teams")
     assert str(caught.value) == f"the resolver `teams` of corp-teams {message}"
 
 
@@ -155,7 +155,7 @@ def test_two_distributions_with_one_type(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"teams": "corp_teams:Teams"})
     installed.distribution("corp-old", {"teams": "corp_teams:NoOptions"})
     with pytest.raises(BadResolverType) as caught:
-        registry.resolver_type("teams")
+        resolver_types.resolver_type("teams")
     assert str(caught.value) == (
         "the resolver `teams` comes from corp-old and corp-teams: remove one"
     )
@@ -163,8 +163,8 @@ def test_two_distributions_with_one_type(installed: _Installed) -> None:
 
 def test_the_registry_imports_no_resolver_before_it_is_asked_for() -> None:
     program = (
-        "import sys; from queuegate_server.identity import registry; registry.types();"
-        "registry.resolver_type('none');"
+        "import sys; from queuegate_server.identity import resolver_types; resolver_types.types();"
+        "resolver_types.resolver_type('none');"
         "print(sorted(name for name in sys.modules if '.resolvers.' in name))"
     )
     done = subprocess.run(

@@ -16,7 +16,7 @@ from ldap.controls import ResponseControl, SimplePagedResultsControl
 
 from queuegate_server.identity.long_work import PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
-from queuegate_server.identity.resolvers.ldap.errors import (
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     LdapFault,
     ServerFault,
     TooManyRequests,
@@ -25,15 +25,15 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     to_fault,
     unreadable_response,
 )
-from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver
-from queuegate_server.identity.resolvers.ldap.messages import (
+from queuegate_server.identity.resolvers.ldap.ldap_messages import (
     BIND_RESPONSE,
     INTERMEDIATE_RESPONSE,
     SEARCH_DONE,
     SEARCH_ENTRY,
     SEARCH_REFERENCE,
 )
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import StepObserver
 from queuegate_server.identity.resolvers.ldap.pending import (
     Allowance,
     PendingRequests,

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from queuegate_server.config_fields import Duration
-from queuegate_server.identity.rest.options import (
+from queuegate_server.identity.rest.provider_options import (
     Address,
     RestOptions,
     SecretFile,

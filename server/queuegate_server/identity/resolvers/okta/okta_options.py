@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from queuegate_server.config_fields import Duration, check_file
 from queuegate_server.identity.rest.assertion import parse_private_key
-from queuegate_server.identity.rest.options import (
+from queuegate_server.identity.rest.provider_options import (
     Origin,
     RestOptions,
     SecretFile,

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from queuegate_server.identity.resolvers.okta.options import OktaOptions
+from queuegate_server.identity.resolvers.okta.okta_options import OktaOptions
 from queuegate_server.identity.resolvers.okta.organization import Organization
-from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.resolver import RestResolver
+from queuegate_server.identity.rest.rest_client import RestClient
+from queuegate_server.identity.rest.rest_resolver import RestResolver
 
 
 class OktaResolver(RestResolver[OktaOptions]):

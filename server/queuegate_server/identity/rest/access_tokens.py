@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from queuegate_server.identity.rest.answers import HttpAnswer, check_answer, decoded_small
 from queuegate_server.identity.rest.faults import NotFound, RejectedCredentials, RequestFault
-from queuegate_server.identity.rest.options import secret_in, version_of
+from queuegate_server.identity.rest.provider_options import secret_in, version_of
 from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
 
 _LOG = logging.getLogger("queuegate_server.identity.rest")

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import CannotFollow, ChangeSink
+from queuegate_server.identity.rest.answer_limits import MAX_AFFECTED
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
-from queuegate_server.identity.rest.limits import MAX_AFFECTED
-from queuegate_server.identity.rest.names import FormerNames
 from queuegate_server.identity.rest.paging import ask_each
+from queuegate_server.identity.rest.provider_names import FormerNames
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable
 
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.realm import Realm
-from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.resolver import RestResolver
+from queuegate_server.identity.rest.rest_client import RestClient
+from queuegate_server.identity.rest.rest_resolver import RestResolver
 
 _LOG = logging.getLogger("queuegate_server.identity.keycloak")
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault
+from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault
 from queuegate_server.throttling import TokenBucket
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")

@@ -16,16 +16,16 @@ from queuegate_server.identity.resolver import (
     NoSuchUser,
     Outcome,
 )
-from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import BadRequest, RequestFault, Throttled, UnusableData
-from queuegate_server.identity.rest.instrumentation import (
+from queuegate_server.identity.rest.provider import Provider
+from queuegate_server.identity.rest.provider_names import requested_name
+from queuegate_server.identity.rest.provider_options import RestOptions
+from queuegate_server.identity.rest.request_statistics import (
     RequestStatistics,
     RequestStep,
     StepObserver,
 )
-from queuegate_server.identity.rest.names import requested_name
-from queuegate_server.identity.rest.options import RestOptions
-from queuegate_server.identity.rest.provider import Provider
+from queuegate_server.identity.rest.rest_client import RestClient
 
 _LOG = logging.getLogger("queuegate_server.identity.rest")
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from queuegate_server.config_fields import Duration, check_file
 from queuegate_server.identity.rest.assertion import parse_certificate
-from queuegate_server.identity.rest.options import (
+from queuegate_server.identity.rest.provider_options import (
     Address,
     Origin,
     RestOptions,

@@ -19,7 +19,7 @@ from queuegate_server.config_fields import (
     check_with,
 )
 from queuegate_server.files.safe_open import file_status, read_regular
-from queuegate_server.identity.certificates import check_authorities, tls_context
+from queuegate_server.identity.certificate_advice import check_authorities, tls_context
 from queuegate_server.identity.options import ResolverOptions, unused
 from queuegate_server.identity.rest.faults import RequestFault
 
