@@ -1,54 +1,35 @@
-"""A ResourceManager while queuegate and the directory behind it are killed, stopped (SIGSTOP),
-restarted and cut off, with changes of policy and groups between.
-
-    python -m tests.e2e.hadoop.faults [ROUNDS] [SEED]
+"""A ResourceManager whose queuegate, or whose directory behind it, is killed, stopped (SIGSTOP),
+restarted or cut off, with changes of policy and groups between.
 
 Hadoop takes groups from queuegate, which asks a real slapd, and YARN's own ACLs are the fallback.
-Two kinds of answers are faults: one by a policy or by groups from before a barrier that has
+Two kinds of answers are violations: one by a policy or by groups from before a barrier that has
 returned, and a denial, or an empty list of groups, that comes from a failed look-up.
 """
 
 import asyncio
 import random
-import sys
-import tempfile
 import threading
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import queuegate
 from tests.support.eventually import eventually
 from tests.support.fakes.tcp_proxy import Proxy
+from tests.support.faults import Tally
 from tests.support.servers.resourcemanager.process import RELEASES
+from tests.support.servers.slapd import Slapd
 from tests.support.servers.yarn_cluster import GROUPS_OF_QUEUEGATE, Cluster, stopped
 from tests.support.servers.yarn_directory import running_directory
 
-KINDS: Final = [
-    (part, fault)
-    for part in ("queuegate", "directory")
-    for fault in ("kill", "stop", "restart", "cut")
-]
 _COLD: Final = 100
 _OWNERS: Final = ("alice", "mallory")
 _MEMBER: Final = "steady"
 """Who is always in the group `ops`, and whom YARN's own ACLs let submit as well."""
 _JOINER: Final = "dora"
 """Who joins `ops` and leaves it, and whom YARN's own ACLs never let submit."""
-
-
-class Outcome(NamedTuple):
-    """What happened."""
-
-    done: Counter[str]
-    answers: int
-    failed: int
-    """Look-ups of groups that failed, as Hadoop saw them."""
-    barriers: int
-    waited_out: int
-    violations: list[str]
 
 
 class Proxies:
@@ -87,9 +68,7 @@ class Run:
     """A directory, a server, a ResourceManager, and what it may answer."""
 
     def __init__(self, folder: Path, stack: ExitStack, scheduler: str, **keys: Any) -> None:
-        self.done: Counter[str] = Counter()
-        self.answers = self.failed = self.barriers = self.waited_out = 0
-        self.violations: list[str] = []
+        self.tally = Tally()
         self.owner, self.owners = _OWNERS[0], {_OWNERS[0]}
         self.is_member = self.was_member = False
         self.cold = -1
@@ -133,24 +112,26 @@ class Run:
         """Stop queuegate, which a test may have killed before."""
         self.running.__exit__(None, None, None)
 
-    def round(self, part: str, fault: str) -> None:
+    async def round(self, fault: "Fault") -> None:
         """Let a part fail, change everything, and compare the answers with what they may be."""
-        self.done[f"{fault} {part}"] += 1
+        await asyncio.to_thread(self._round, fault)
+
+    def _round(self, fault: "Fault") -> None:
         self.cold = (self.cold + 1) % _COLD
-        where = f"round {self.done.total()}, {fault} {part}"
-        with self._fault(part, fault):
+        where = f"round {self.tally.rounds.total()}, {self.tally.fault}"
+        with fault.of(self):
             self.observe(f"{where}, before the change")
             self.change_policy()
-            if part == "directory":
+            if fault.is_of_directory:
                 self.barrier_of_policy()
                 self.barrier_of_groups()
             else:
                 self.change_groups()
-                if fault == "cut":
+                if fault.leaves_the_server:
                     self.barrier_of_policy()
                     self.barrier_of_groups()
             self.observe(f"{where}, during the fault")
-        if part == "directory":
+        if fault.is_of_directory:
             self.change_groups()
         self.barrier_of_policy()
         self.barrier_of_groups()
@@ -158,28 +139,6 @@ class Run:
         eventually(lambda: self.allowed((self.owner, "root.a"), (_JOINER, "root.b")),
                    [True, self.is_member])  # fmt: skip
         self.observe(f"{where}, at its end")
-
-    @contextmanager
-    def _fault(self, part: str, fault: str) -> Iterator[None]:
-        of_server = part == "queuegate"
-        if fault == "cut":
-            with self.proxies.cut(self.to_server if of_server else self.to_directory):
-                yield
-        elif not of_server:
-            {"kill": self.slapd.kill, "stop": self.slapd.freeze, "restart": self.slapd.stop}[
-                fault
-            ]()
-            yield
-            (self.slapd.thaw if fault == "stop" else self.slapd.start)()
-        elif fault == "stop":
-            with stopped(self.server):
-                yield
-        else:
-            if fault == "kill":
-                self.server.process.kill()
-            self.stop()
-            yield
-            self.start()
 
     def change_policy(self) -> None:
         """Give root.a to the other owner."""
@@ -223,12 +182,12 @@ class Run:
         for _ in range(50):
             self._compare(where, dict(zip(pairs, self.allowed(*pairs), strict=True)), must, may)
         for user in (_MEMBER, cold):
-            self.answers += 1
+            self.tally.answers += 1
             answer = self.manager.ask("groups", user=user)
             has_failed = "queuegate could not look up" in answer.get("error", "")
-            self.failed += has_failed
+            self.tally.failed["groups"] += has_failed
             if not has_failed and "ops" not in answer.get("groups", ()):
-                self.violations.append(f"{where}: the groups of {user} are {answer}")
+                self.tally.violations.append(f"{where}: the groups of {user} are {answer}")
 
     def allowed(self, *pairs: tuple[str, str]) -> list[bool]:
         questions = [{"user": user, "queue": queue} for user, queue in pairs]
@@ -242,48 +201,79 @@ class Run:
         must: list[tuple[str, str]],
         may: set[tuple[str, str]],
     ) -> None:
-        self.answers += len(answers)
+        self.tally.answers += len(answers)
         for pair, is_allowed in answers.items():
             if is_allowed and pair not in may:
-                self.violations.append(f"{where}: {pair} is allowed by an old state")
+                self.tally.violations.append(f"{where}: {pair} is allowed by an old state")
             if not is_allowed and pair in must:
-                self.violations.append(f"{where}: {pair} is denied by a failed look-up")
+                self.tally.violations.append(f"{where}: {pair} is denied by a failed look-up")
 
     def _count(self, waited_out: tuple[str, ...]) -> None:
-        self.barriers += 1
-        self.waited_out += bool(waited_out)
+        self.tally.barriers += 1
+        self.tally.waited_out += bool(waited_out)
 
     def _acls(self) -> dict[str, tuple[str, str]]:
         return {"a": (self.owner, " "), "b": (" ops", " ")}
 
 
-def drawn(rounds: int, seed: int) -> list[tuple[str, str]]:
-    """Return a fault for each round, each kind as often as the others."""
-    chance = random.Random(seed)
-    kinds: list[tuple[str, str]] = []
-    while len(kinds) < rounds:
-        kinds += chance.sample(KINDS, len(KINDS))
-    return kinds[:rounds]
+class Fault(NamedTuple):
+    """What happens to a part."""
+
+    of: Callable[[Run], AbstractContextManager[None]]
+    is_of_directory: bool = False
+    leaves_the_server: bool = False
+    """Whether barriers can return meanwhile."""
 
 
-def run(faults: Iterable[tuple[str, str]], scheduler: str = "capacity", **keys: Any) -> Outcome:
-    """Run a round for each fault. `keys` are of queuegate.properties."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        made = Run(Path(folder), stack, scheduler, **keys)
-        for part, fault in faults:
-            made.round(part, fault)
-    return Outcome(
-        made.done, made.answers, made.failed, made.barriers, made.waited_out, made.violations
-    )
+@contextmanager
+def _server_killed(run: Run) -> Iterator[None]:
+    run.server.process.kill()
+    with _server_restarted(run):
+        yield
 
 
-if __name__ == "__main__":
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    chosen = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 32)
-    result = run(drawn(number, chosen))
-    print(f"seed {chosen}, {number} rounds: {dict(result.done)}")
-    print(f"{result.answers} answers; {result.failed} failed look-ups; {result.barriers} barriers,")
-    print(f"of which {result.waited_out} waited for a lease to end;")
-    print(f"{len(result.violations)} wrong answers")
-    print(*result.violations[:20], sep="\n")
-    sys.exit(bool(result.violations))
+@contextmanager
+def _server_restarted(run: Run) -> Iterator[None]:
+    run.stop()
+    yield
+    run.start()
+
+
+@contextmanager
+def _directory_gone(
+    run: Run, begin: Callable[[Slapd], None], end: Callable[[Slapd], None]
+) -> Iterator[None]:
+    begin(run.slapd)
+    yield
+    end(run.slapd)
+
+
+def _of_directory(begin: Callable[[Slapd], None], end: Callable[[Slapd], None]) -> Fault:
+    return Fault(partial(_directory_gone, begin=begin, end=end), is_of_directory=True)
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "queuegate-killed": Fault(_server_killed),
+    "queuegate-stopped": Fault(lambda run: stopped(run.server)),
+    "queuegate-restarted": Fault(_server_restarted),
+    "queuegate-cut-off": Fault(lambda run: run.proxies.cut(run.to_server), leaves_the_server=True),
+    "directory-killed": _of_directory(Slapd.kill, Slapd.start),
+    "directory-stopped": _of_directory(Slapd.freeze, Slapd.thaw),
+    "directory-restarted": _of_directory(Slapd.stop, Slapd.start),
+    "directory-cut-off": Fault(lambda run: run.proxies.cut(run.to_directory), is_of_directory=True),
+}
+TABLES: Final = (FAULTS,)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    chance: random.Random,
+    table: Mapping[str, Fault] = FAULTS,
+    *,
+    scheduler: str = "capacity",
+    **keys: Any,
+) -> AsyncIterator[Run]:
+    """Run a ResourceManager. `keys` are of queuegate.properties."""
+    with ExitStack() as stack:
+        yield await asyncio.to_thread(Run, folder, stack, scheduler, **keys)

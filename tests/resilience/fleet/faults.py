@@ -1,12 +1,10 @@
-"""A fleet under faults: after a barrier, no answer may come from the groups before it.
-
-    python -m tests.resilience.fleet.faults [ROUNDS] [FAULT ...]
+"""A fleet whose Redis or replicas fail: after a barrier, no answer may come from the groups before.
 
 Three replicas are asked all the time, and a gate that moves from one to the next. In each round
 something happens to Redis or to a replica, a user is moved to another group, and the user is
-invalidated until that succeeds. A fault is an answer whose call began after that and that comes
-from the old group, and a call about a known user that a running replica does not answer. A replica
-that was waited out because it cannot reach Redis is excused until it follows the fleet again.
+invalidated until that succeeds. A call about a known user that a running replica does not answer is
+a violation as well. A replica that was waited out because it cannot reach Redis is excused until it
+follows the fleet again.
 """
 
 import asyncio
@@ -15,10 +13,7 @@ import itertools
 import os
 import random
 import signal
-import sys
-import tempfile
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -28,6 +23,7 @@ from queuegate import aio
 from tests.resilience.fleet.failover import FAILOVERS, Failover
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.fakes.tcp_proxy import Proxy
+from tests.support.faults import Barriers, Tally
 from tests.support.servers.fleet import OTHERS, STAFF, Fleet
 from tests.support.servers.processes import freeze
 from tests.support.servers.redis_server import running_redis
@@ -35,9 +31,12 @@ from tests.support.servers.sentinels import ReplicatedRedis, replicated_redis
 
 NAMES: Final = ("a", "b", "c")
 GATE: Final = "the gate"
+OLD, NEW = 0, 1
+"""The versions of a user's groups."""
 BYSTANDER: Final = "bystander"
 """A user whose groups are never invalidated."""
 LONGER_THAN_A_LEASE: Final = 3.0
+LONG_FREEZE: Final = 10.0
 PATIENCE: Final = 120.0
 """Seconds in which an invalidation must succeed after a fault."""
 STAY: Final = (0.2, 2.0)
@@ -51,11 +50,13 @@ class Rounds:
         self,
         fleet: Fleet,
         proxy: Proxy,
+        chance: random.Random,
         *,
         frozen: float,
         wait: bool,
         replicated: ReplicatedRedis | None,
     ) -> None:
+        self.chance = chance
         self.wait = wait
         self.fleet = fleet
         self.replicated = replicated
@@ -63,23 +64,14 @@ class Rounds:
         self.proxy = proxy
         """Between the replica c and Redis."""
         self.frozen = frozen
-        self.answers = 0
-        self.barriers = 0
-        self.failed_calls: Counter[str] = Counter()
-        """Invalidations that ended with an error, which is allowed while Redis is away."""
-        self.faults: list[str] = []
+        self.tally = Tally()
+        self.barriers = Barriers(self.tally)
         self._user = "nobody"
         self._clients: dict[str, aio.Client] = {}
         self._gate: aio.Gate | None = None
         self._gate_proxy = Proxy(0)
-        self.decided = 0
-        """Answers that the gate gave by itself."""
-        self.kept = 0
-        """Moves after which the gate decided from groups that it had kept."""
         self._down: set[str] = set()
         self._numbers = itertools.count()
-        self._promised: dict[str, float] = {}
-        """When the barrier for a user had returned."""
 
     async def start(self, name: str) -> None:
         redis = f"redis://127.0.0.1:{self.proxy.port}" if name == "c" else self.fleet.redis.url
@@ -100,7 +92,7 @@ class Rounds:
 
     async def close_gate(self) -> None:
         if self._gate is not None:
-            self.decided = self._gate.decided
+            self.tally.decided = self._gate.decided
             await self._gate.close()
         await self._gate_proxy.close()
 
@@ -110,7 +102,7 @@ class Rounds:
 
     async def _keep_moving(self) -> None:
         for name in itertools.cycle(NAMES):
-            await asyncio.sleep(random.uniform(*STAY))
+            await asyncio.sleep(self.chance.uniform(*STAY))
             if name not in self._down:
                 self._move_gate(name)
 
@@ -164,7 +156,7 @@ class Rounds:
                 await gate.check(BYSTANDER, "root.work")
                 if has_moved:
                     resets = gate.resets
-                    self.kept += gate.decided > decided
+                    self.tally.kept += gate.decided > decided
 
     async def _check(self, name: str, user: str, started: float) -> None:
         if user == "nobody":
@@ -173,16 +165,13 @@ class Rounds:
             decision = await self._clients[name].check(user, "root.work")
         except (queuegate.QueuegateError, KeyError) as error:
             if name not in self._down:
-                self.faults.append(f"{name} does not answer about {user}: {error}")
+                self.tally.violations.append(f"{name} does not answer about {user}: {error}")
             return
         self._judge(name, user, started, decision)
 
     def _judge(self, name: str, user: str, started: float, made: queuegate.Decision) -> None:
-        self.answers += 1
-        promised = self._promised.get(user)
-        if made.allowed and promised is not None and started > promised:
-            late = time.monotonic() - promised
-            self.faults.append(f"{name} answers from old groups of {user} after {late:.3f} s")
+        self.tally.answers += 1
+        self.barriers.judge(name, user, OLD if made.allowed else NEW, started)
 
     async def _invalidate(self, user: str, name: str) -> None:
         end = time.monotonic() + PATIENCE
@@ -190,14 +179,13 @@ class Rounds:
             try:
                 await self._clients[name].invalidate([user], wait=self.wait)
             except queuegate.ServerUnavailable as error:
-                self.failed_calls[str(error).split(":")[0]] += 1
+                self.tally.failed[str(error).split(":")[0]] += 1
                 if time.monotonic() > end:
                     raise
                 await asyncio.sleep(0.05)
             else:
                 break
-        self.barriers += 1
-        self._promised[user] = time.monotonic()
+        self.barriers.returned(user, NEW)
 
     async def _until_all_follow(self) -> None:
         """Wait until an invalidation is confirmed by all replicas."""
@@ -334,8 +322,12 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "replica-stopped": replica_stopped,
     "replica-killed": replica_killed,
     "replica-cut-off": replica_cut_off,
-    **{name: _of_replicated(fault) for name, fault in FAILOVERS.items()},
 }
+OF_REPLICATED: Final[Mapping[str, Fault]] = {
+    name: _of_replicated(fault) for name, fault in FAILOVERS.items()
+}
+"""Faults of a Redis with replicas and sentinels, which the fleet then uses."""
+TABLES: Final = (FAULTS, OF_REPLICATED)
 
 
 async def _later(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
@@ -346,25 +338,25 @@ async def _later(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
 @contextlib.asynccontextmanager
 async def running(
     folder: Path,
+    chance: random.Random,
+    table: Mapping[str, Fault] = FAULTS,
     *,
-    frozen: float = LONGER_THAN_A_LEASE,
+    frozen: float = LONG_FREEZE,
     wait: bool = True,
-    is_replicated: bool = False,
 ) -> AsyncIterator[Rounds]:
-    """Run a fleet that is asked all the time; faults are in `faults` of the result.
+    """Run a fleet that is asked all the time, with the Redis that the faults of a table need.
 
-    Without `wait`, invalidations return before all replicas have carried them out. Faults of
-    `FAILOVERS` need `is_replicated`, the others work without.
+    Without `wait`, invalidations return before all replicas have carried them out.
     """
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(running_redis(folder / "redis"))
         replicated = None
-        if is_replicated:
+        if table.keys() <= OF_REPLICATED.keys():
             replicated = stack.enter_context(replicated_redis(folder / "replicated"))
         fleet = Fleet(folder, redis, ScriptedDirectory(folder))
         proxy = Proxy(redis.port)
         await proxy.start()
-        rounds = Rounds(fleet, proxy, frozen=frozen, wait=wait, replicated=replicated)
+        rounds = Rounds(fleet, proxy, chance, frozen=frozen, wait=wait, replicated=replicated)
         reading: asyncio.Task[None] | None = None
         try:
             for name in NAMES:
@@ -379,32 +371,3 @@ async def running(
             await rounds.close_gate()
             await proxy.close()
             await asyncio.to_thread(fleet.close)
-
-
-async def main(count: int, names: list[str]) -> int:
-    """Run a number of rounds of each fault, and print what happened."""
-    faulty = 0
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            is_replicated = name in FAILOVERS
-            async with running(Path(folder), frozen=10.0, is_replicated=is_replicated) as rounds:
-                begin = time.monotonic()
-                for _ in range(count):
-                    await rounds.round(FAULTS[name])
-                seconds = time.monotonic() - begin
-        print(
-            f"{name}: {rounds.barriers} barriers and {rounds.answers} answers in {seconds:.0f} s,"
-            f" {rounds.decided} by the gate alone, which kept its groups in {rounds.kept} moves,"
-            f" {sum(rounds.failed_calls.values())} invalidations refused,"
-            f" {len(rounds.faults)} faults",
-            *rounds.faults[:10],
-            sep="\n  ",
-            flush=True,
-        )
-        faulty += len(rounds.faults)
-    return faulty
-
-
-if __name__ == "__main__":
-    wanted = sys.argv[2:] or [*FAULTS]
-    sys.exit(asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100, wanted)) > 0)

@@ -1,11 +1,8 @@
-"""Gates under faults: after a barrier, no answer may come from the state before.
+"""Gates whose processes, server, connections and clocks fail: after a barrier, no answer may come
+from the state before.
 
-    python -m tests.resilience.sync.faults [MINUTES] [GATES] [SEED]
-
-Meanwhile processes of gates are stopped (SIGSTOP) and killed, connections are cut and refused, the
-server is killed and restarted, and the clocks on the wall step. An answer shows the version of the
-policy or of the groups that it came from. A fault is one whose call began after a barrier had
-returned, and that shows an earlier version.
+Processes of gates are asked all the time. The policy and the groups change all the time; an answer
+shows the version of the policy or of the groups that it came from.
 """
 
 import asyncio
@@ -15,18 +12,16 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import queuegate
 from queuegate import aio
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.fakes.tcp_proxy import Proxy
+from tests.support.faults import Barriers, Tally
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
@@ -35,32 +30,22 @@ CLOCK: Final = Path(__file__).parent.parent / "wall_clock.c"
 PROGRAM: Final = Path(__file__).with_name("asking.py")
 VERSIONS: Final = 5_000
 STEP: Final = 3_600
+"""Seconds by which a clock on the wall steps."""
+LONGEST: Final = 8.0
+"""Seconds that a fault may last."""
 
 
-class Outcome(NamedTuple):
-    """What happened."""
+class Gates:
+    """A server, processes of gates, and changes all the time."""
 
-    answers: int
-    decided: int
-    barriers: int
-    waited_out: int
-    done: Counter[str]
-    stale: list[str]
-    """Answers from before a barrier."""
-
-
-class Run:
-    """A server, processes of gates, and the barriers that returned."""
-
-    def __init__(self, folder: Path, gates: int, seed: int, *, wait: bool) -> None:
+    def __init__(self, folder: Path, chance: random.Random, gates: int, *, wait: bool) -> None:
         self.wait = wait
-        self.chance = random.Random(seed)
+        self.chance = chance
         self.folder = folder
+        self.tally = Tally()
+        self.barriers = Barriers(self.tally)
         self.directory = ScriptedDirectory(folder)
         self.versions = {"p": 0, "g": 0}
-        self.barriers: list[tuple[str, int, float]] = []
-        self.waited_out = 0
-        self.done: Counter[str] = Counter()
         self.port = free_port()
         self.shift = folder / "shift"
         self.shift.write_text("0")
@@ -71,6 +56,8 @@ class Run:
         self.processes = -(-gates // PER_PROCESS)
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         self.started = 0
+        self._starting: AbstractContextManager[RunningServer] | None = None
+        self._server: RunningServer | None = None
         self.write_policy()
         self.answer_groups()
         everything = [f"p{number}" for number in range(VERSIONS)]
@@ -91,8 +78,7 @@ class Run:
     def answer_groups(self) -> None:
         self.directory.answer({"member": {"groups": [f"g{self.versions['g']}"]}})
 
-    @contextmanager
-    def server(self) -> Iterator[RunningServer]:
+    async def start_server(self) -> None:
         settings = {
             "policy": {"path": str(self.folder / "queues.yaml")},
             "resolvers": {"corp": self.directory.resolver()},
@@ -101,10 +87,16 @@ class Run:
         config = settings_file(self.folder, settings)
         environment = self.directory.environment | self.clock
         listen = (f"127.0.0.1:{self.port}",)
-        with running_server(
+        self._starting = running_server(
             "--config", config, *ADMIN, listen=listen, environment=environment
-        ) as s:
-            yield s
+        )
+        self._server = await asyncio.to_thread(self._starting.__enter__)
+
+    async def kill_server(self) -> None:
+        if self._server is not None and self._starting is not None:
+            self._server.process.kill()
+            await asyncio.to_thread(self._starting.__exit__, None, None, None)
+        self._server = None
 
     def start_process(self) -> None:
         number = self.started
@@ -115,8 +107,20 @@ class Run:
             [sys.executable, str(PROGRAM), *arguments], env={**os.environ, **self.clock}
         )
 
-    async def change(self, client: aio.Client) -> None:
-        """Make another version, wait for the barrier, and note when it returned."""
+    def kill_process(self, number: int) -> None:
+        process = self.running.pop(number)
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+    async def keep_changing(self) -> None:
+        """Change the policy or the groups, again and again, each time with a barrier."""
+        async with aio.Client(f"127.0.0.1:{self.port}", timeout=20) as client:
+            while True:
+                await self._change(client)
+                await asyncio.sleep(self.chance.uniform(0, 0.3))
+
+    async def _change(self, client: aio.Client) -> None:
         kind = self.chance.choice("pg")
         self.versions[kind] += 1
         version = self.versions[kind]
@@ -127,116 +131,116 @@ class Run:
             else:
                 self.answer_groups()
                 result = await client.invalidate(["member"], wait=self.wait, timeout=20)
-        except queuegate.QueuegateError:
-            self.done["change without an answer"] += 1
+        except queuegate.QueuegateError as error:
+            self.tally.failed[type(error).__name__] += 1
             return
-        self.barriers.append((kind, version, time.monotonic()))
-        self.waited_out += bool(result.waited_out)
+        self.barriers.returned(kind, version)
+        self.tally.waited_out += bool(result.waited_out)
 
-    async def fault(self) -> None:
-        """Do something bad to a part."""
-        kind = self.chance.choice(["stop", "stop", "kill", "cut", "cut", "refuse", "clock"])
-        self.done[kind] += 1
-        number = self.chance.choice([*self.running])
-        process = self.running[number]
-        if kind == "stop":
-            process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(self.chance.uniform(0.1, 8))
-            process.send_signal(signal.SIGCONT)
-        elif kind == "kill":
-            process.kill()
-            process.wait()
-            del self.running[number]
-            self.start_process()
-        elif kind == "cut":
-            self.proxy.drop()
-        elif kind == "refuse":
-            await self.proxy.refuse()
-            await asyncio.sleep(self.chance.uniform(0.1, 7))
-            await self.proxy.start()
-        else:
-            self.shift.write_text(f"{self.chance.choice((-STEP, 0, STEP)):<12}")
+    async def round(self, fault: "Fault") -> None:
+        """Let a fault last for a while. What changes changes all the time."""
+        await asyncio.sleep(self.chance.uniform(0.2, 2))
+        async with fault(self):
+            await asyncio.sleep(self.chance.uniform(0.1, LONGEST))
 
-    def stale(self) -> tuple[int, int, list[str]]:
-        """Return how many answers there were, how many of gates, and those from old states."""
-        answers = decided = 0
-        found = []
+    def judge(self) -> None:
+        """Compare what the processes have seen with what the barriers promised."""
         for path in sorted(self.folder.glob("seen-*.json")):
             seen = json.loads(path.read_text())
-            answers += seen["answers"]
-            decided += seen["decided"]
+            self.tally.answers += seen["answers"]
+            self.tally.decided += seen["decided"]
             for shown, latest in seen["latest"].items():
-                kind, version = shown[:1], int(shown[1:] or -1)
-                for promised, least, returned in self.barriers:
-                    if promised == kind and version < least and latest > returned:
-                        found.append(
-                            f"{path.name}: {shown} {latest - returned:.3f} s after {least}"
-                        )
-                        break
-        return answers, decided, found
+                self.barriers.judge(path.name, shown[:1], int(shown[1:] or -1), latest)
 
 
-async def run(minutes: float, gates: int, seed: int, *, wait: bool = True) -> Outcome:
-    """Run gates under faults for some minutes; without `wait` there are no barriers."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = Run(Path(folder), gates, seed, wait=wait)
-        await made.proxy.start()
-        end = time.monotonic() + 60 * minutes
-        try:
-            for _ in range(made.processes):
-                made.start_process()
-            while time.monotonic() < end:
-                length = min(made.chance.uniform(15, 45), max(5.0, end - time.monotonic()))
-                await _one_server(made, time.monotonic() + length)
-            await asyncio.sleep(1)
-        finally:
-            for process in made.running.values():
-                process.send_signal(signal.SIGCONT)
-                process.kill()
-                process.wait()
-            await made.proxy.close()
-        answers, decided, stale = made.stale()
-        barriers = len(made.barriers)
-        return Outcome(answers, decided, barriers, made.waited_out, made.done, stale)
+Fault = Callable[[Gates], AbstractAsyncContextManager[None]]
 
 
-async def _one_server(made: Run, until: float) -> None:
-    """Run a server until then, and kill it."""
+@asynccontextmanager
+async def process_stopped(gates: Gates) -> AsyncIterator[None]:
+    """SIGSTOP of a process of gates, which resumes as if nothing had happened."""
+    process = gates.running[gates.chance.choice([*gates.running])]
+    process.send_signal(signal.SIGSTOP)
+    yield
+    process.send_signal(signal.SIGCONT)
 
-    async def faults() -> None:
-        while True:
-            await asyncio.sleep(made.chance.uniform(0.2, 2))
-            await made.fault()
 
-    starting = made.server()
-    server = await asyncio.to_thread(starting.__enter__)
-    faulty = asyncio.create_task(faults())
+@asynccontextmanager
+async def process_killed(gates: Gates) -> AsyncIterator[None]:
+    """A kill of a process of gates, which another one replaces."""
+    gates.kill_process(gates.chance.choice([*gates.running]))
+    gates.start_process()
+    yield
+
+
+@asynccontextmanager
+async def connections_cut(gates: Gates) -> AsyncIterator[None]:
+    """All connections of gates end."""
+    gates.proxy.drop()
+    yield
+
+
+@asynccontextmanager
+async def connections_refused(gates: Gates) -> AsyncIterator[None]:
+    """All connections of gates end, and there are no new ones."""
+    await gates.proxy.refuse()
+    yield
+    await gates.proxy.start()
+
+
+@asynccontextmanager
+async def clock_stepped(gates: Gates) -> AsyncIterator[None]:
+    """The clocks on the wall step, and stay so."""
+    gates.shift.write_text(f"{gates.chance.choice((-STEP, 0, STEP)):<12}")
+    yield
+
+
+@asynccontextmanager
+async def server_killed(gates: Gates) -> AsyncIterator[None]:
+    """A kill of the server, which starts again at once."""
+    await gates.kill_server()
+    await gates.start_server()
+    yield
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "process-stopped": process_stopped,
+    "process-killed": process_killed,
+    "connections-cut": connections_cut,
+    "connections-refused": connections_refused,
+    "clock-stepped": clock_stepped,
+    "server-killed": server_killed,
+}
+TABLES: Final = (FAULTS,)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    chance: random.Random,
+    table: Mapping[str, Fault] = FAULTS,
+    *,
+    gates: int = 100,
+    wait: bool = True,
+) -> AsyncIterator[Gates]:
+    """Run a server with gates that are asked all the time; without `wait` there are no barriers."""
+    system = Gates(folder, chance, gates, wait=wait)
+    await system.proxy.start()
     try:
-        async with aio.Client(server.address, timeout=20) as client:
-            while time.monotonic() < until:
-                await made.change(client)
-                await asyncio.sleep(made.chance.uniform(0, 0.3))
+        await system.start_server()
+        for _ in range(system.processes):
+            system.start_process()
+        changing = asyncio.create_task(system.keep_changing())
+        try:
+            yield system
+            assert not changing.done(), changing
+        finally:
+            changing.cancel()
+            await asyncio.gather(changing, return_exceptions=True)
+        await asyncio.sleep(1)
+        system.judge()
     finally:
-        faulty.cancel()
-        with suppress(asyncio.CancelledError):
-            await faulty
-        for process in made.running.values():
-            process.send_signal(signal.SIGCONT)
-        with suppress(OSError):
-            await made.proxy.start()
-        made.done["server killed"] += 1
-        server.process.kill()
-        await asyncio.to_thread(starting.__exit__, None, None, None)
-
-
-if __name__ == "__main__":
-    length = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
-    number = int(sys.argv[2]) if len(sys.argv) > 2 else 100
-    chosen = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
-    result = asyncio.run(run(length, number, chosen))
-    print(f"seed {chosen}, {number} gates, {length:g} minutes: {result.answers} answers,")
-    print(f"{result.decided} of them decided by gates; {result.barriers} barriers, of which")
-    print(f"{result.waited_out} waited for leases to end; {dict(result.done)}")
-    print(f"{len(result.stale)} answers from before a barrier")
-    print(*result.stale[:20], sep="\n")
-    sys.exit(bool(result.stale))
+        for number in [*system.running]:
+            system.kill_process(number)
+        await system.kill_server()
+        await system.proxy.close()
