@@ -8,7 +8,14 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import BadRequest, RetryInfo
 
+from tests.support.console_http import Browser
+from tests.support.eventually import eventually
 from tests.support.fakes.scripted_server import Fault, ScriptedServer
+from tests.support.servers.console_server import (
+    RunningConsole,
+    creating_console,
+    running_console,
+)
 
 
 def _violation(field: str, description: str) -> BadRequest:
@@ -60,3 +67,31 @@ def scripted_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]
         server.script.faults_of_users = FAULTS
         monkeypatch.setenv("QUEUEGATE_ADDRESS", server.address)
         yield {server.address: "$ADDRESS"}
+
+
+def _shown(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setenv("CONSOLE", console.url)
+    # From now on, pages name the places of the policy.
+    eventually(
+        lambda: "default (queue at" in Browser(console.url).get("queues").text, expected=True
+    )
+    return {console.server.address: "$ADDRESS"}
+
+
+@pytest.fixture
+def console(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    """The console of a server with the example policy, for the program `page`."""
+    with running_console(tmp_path_factory.mktemp("console")) as running:
+        yield _shown(running, monkeypatch)
+
+
+@pytest.fixture
+def console_of_yarn(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    """The same, whose partition `yarn` has queues that YARN will create."""
+    folder = tmp_path_factory.mktemp("policies")
+    with creating_console(folder) as running:
+        yield {**_shown(running, monkeypatch), str(folder): "$POLICIES"}

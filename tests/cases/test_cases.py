@@ -1,5 +1,6 @@
 """Runs the golden cases in this folder and below it; README.md describes their form."""
 
+import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from queuegate.cli import main
 from queuegate_server.cli.main import command_group
 from tests.support.cases import check_case, read_case
+from tests.support.console_http import Browser, lines
 
 FOLDER: Final = Path(__file__).parent
 CASES: Final = sorted(path.relative_to(FOLDER) for path in FOLDER.rglob("*.txt"))
@@ -20,7 +22,24 @@ def server_command(arguments: Sequence[str]) -> int:
     command_group().main(list(arguments), "queuegate-server")
 
 
-PROGRAMS: Final = {"queuegate": main, "queuegate-server": server_command}
+def page(arguments: Sequence[str]) -> int:
+    """Print a page of the console; with fields of a form, such as `policy=@FILE`, post them."""
+    path, *fields = arguments
+    browser = Browser(os.environ["CONSOLE"])
+    if fields:
+        form = dict(field.split("=", 1) for field in fields)
+        values = {
+            name: Path(value[1:]).read_text() if value.startswith("@") else value
+            for name, value in form.items()
+        }
+        answer = browser.post(path, {"form_token": browser.get(path).form_token, **values})
+    else:
+        answer = browser.get(path)
+    print(*([] if answer.status == 200 else [answer.status]), *lines(answer), sep="\n")
+    return 0
+
+
+PROGRAMS: Final = {"queuegate": main, "queuegate-server": server_command, "page": page}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: str(path.with_suffix("")))

@@ -21,7 +21,7 @@ _PATTERN: Final = re.compile(r"[\w/-]*\*\.\w+")
 _ASSIGNMENT: Final = re.compile(r"[A-Z_]+=")
 _MARKED: Final = re.compile(r"$|\$ |#|[12]>|\[|-- |\\ ")
 """The beginnings of lines of standard output that would be read as something else."""
-_NOW: Final = re.compile(r"20(?:2[6-9]|[3-9]\d)-\d\d-\d\d \d\d:\d\d:\d\dZ")
+_NOW: Final = re.compile(r"20(?:2[6-9]|[3-9]\d)-\d\d-\d\d \d\d:\d\d:\d\d(?:Z| UTC)?")
 """A time of this run; those of the fixtures are earlier."""
 _END: Final = "END"
 _NO_NEWLINE: Final = "\\ no newline at the end"

@@ -37,6 +37,25 @@ def words(answer: Answer) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", main)).split())
 
 
+_BLOCK: Final = re.compile(
+    r"</?(?:caption|dd|div|dl|dt|fieldset|form|h\d|label|li|ol|p|pre|section|table|tbody|thead|tr|ul)\b"
+    r"[^>]*>|<br[^>]*>"
+)
+_AGE: Final = re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h)\b( ago)?")
+
+
+def lines(answer: Answer) -> list[str]:
+    """Return the text of a page as a reader sees it: a line for each block and each row of a table,
+    with `…` for times that have passed, and without what forms contain.
+    """
+    page = re.sub(r"(<textarea[^>]*>)[^<]*", r"\1", answer.text)
+    main = page.partition("<main")[2].partition(">")[2].partition("</main>")[0]
+    main = re.sub(r"</t[hd]>", "\0", re.sub(r"\s+", " ", main))
+    blocks = unescape(re.sub(r"<[^>]*>", "", _BLOCK.sub("\n", main))).split("\n")
+    rows = [re.sub(r" ?\0 ?", " | ", " ".join(block.split()).strip("\0 ")) for block in blocks]
+    return [_AGE.sub(r"…\1", row) for row in rows if row]
+
+
 @dataclass
 class Browser:
     """Keeps cookies, and sends what a browser sends. `url` is the URL of the console."""

@@ -68,25 +68,6 @@ def test_an_uploaded_policy_shows_which_people_gain(
         expect(row).not_to_contain_text("group")
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("partitions: 3", "Not valid"),
-        ("", "Paste a policy, or choose a file."),
-        (EXAMPLE, "Nobody gains or loses access"),
-        (EXAMPLE.replace('submitacl: "*"', "submitacl: ann bob carl"), "Not valid"),
-    ],
-)
-def test_a_policy_that_changes_nothing_or_is_not_valid(
-    browser: Browser, console: RunningConsole, javascript: bool, text: str, shown: str
-) -> None:
-    with visiting(browser, javascript=javascript) as visit:
-        visit.page.goto(f"{console.url}change")
-        visit.page.get_by_label("Policy: the text").fill(text)
-        visit.page.get_by_role("button", name="Compare").click()
-        expect(visit.page.locator("main")).to_contain_text(shown)
-
-
 def test_health_shows_the_last_error_of_a_resolver(
     browser: Browser, console: RunningConsole, javascript: bool
 ) -> None:

@@ -133,12 +133,6 @@ def test_a_policy_that_is_a_parser_bomb(browser: Browser) -> None:
     assert browser.get("health").status == 200
 
 
-def test_no_policy(browser: Browser) -> None:
-    answer = browser.post("change", {"form_token": browser.get("change").form_token})
-    assert answer.status == 422
-    assert "Paste a policy, or choose a file." in words(answer.text)
-
-
 def test_health_shows_connected_gates(tmp_path: Path) -> None:
     # Beside an audit log a gate would not decide.
     with running_console(tmp_path, audit={}) as console:

@@ -43,21 +43,6 @@ def words(answer: Answer) -> str:
     return " ".join(unescape(text).split())
 
 
-def test_a_queue_with_its_acls(browser: Browser) -> None:
-    page = words(browser.get("queues?queue=root.engineering"))
-    assert "Revision 1 of examples/queues.yaml" in page
-    lines = Path("examples/queues.yaml").read_text().splitlines()
-    [line] = [
-        number
-        for number, text in enumerate(lines, 1)
-        if "adminacl: maria" in text and "engineering" in "".join(lines[number - 3 : number])
-    ]
-    assert re.search(rf"root\.engineering admin user maria examples/queues\.yaml:{line}:\d+", page)
-    assert "ACLs above that also let users in, nearest first" in page
-    assert "root admin group platform" in page
-    assert "sandbox open" in page
-
-
 def test_pages_cause_no_warnings_in_libraries() -> None:
     arguments = ["--policy", "examples/queues.yaml", "--set", "console.enabled=true"]
     arguments += ["--set", "ops.listen=127.0.0.1:0", *ADMIN]
@@ -67,20 +52,6 @@ def test_pages_cause_no_warnings_in_libraries() -> None:
         for path in ("queues", "access?user=ann&queue=root", "nonsense"):
             assert browser.get(path).status in {200, 404}
     assert not [line for line in server.errors if "warning from a library" in line]
-
-
-def test_who_may_use_a_queue(browser: Browser) -> None:
-    page = words(browser.get("queues?queue=root.engineering&who=1"))
-    assert "maria the user in the admin ACL of root.engineering" in page
-    assert "paula group platform in the admin ACL of root" in page
-    assert "everyone in the submit ACL of root.sandbox" in words(
-        browser.get("queues?queue=root.sandbox&who=1")
-    )
-    admins = words(browser.get("queues?queue=root.sandbox&who=1&access=admin"))
-    assert "paula group platform in the admin ACL of root" in admins
-    wrong = browser.get("queues?queue=root.engineering&who=1&page=nonsense")
-    assert wrong.status == 200
-    assert "page_token: belongs to another policy" in words(wrong)
 
 
 @pytest.mark.parametrize(
@@ -111,38 +82,6 @@ def test_users_of_a_partition_without_a_resolver(
     assert "ann the user in the submit ACL of root" in page
     assert f"{note}, {meaning}: name one in the server's settings, as partitions.default." in page
     assert note not in words(browser.get("queues?queue=root.engineering&who=1"))
-
-
-def test_search_and_missing_queues(browser: Browser) -> None:
-    assert "root.engineering.training" in words(browser.get("queues?search=TRAIN"))
-    assert "No path contains this text." in words(browser.get("queues?search=nonsense"))
-    page = words(browser.get("queues?queue=root.engineering.x.y"))
-    missing = "Queue root.engineering.x.y does not exist; this is its nearest existing ancestor."
-    assert missing in page
-    assert "engineering" in page
-    assert words(browser.get("queues?queue=..")).startswith("Queues")
-
-
-def test_partitions(browser: Browser) -> None:
-    page = browser.get("queues?partition=gpu")
-    assert re.search(r'partition=gpu" aria-current="true">gpu', page.text)
-    answer = browser.get("queues?partition=missing")
-    assert answer.status == 404
-    assert "partition 'missing' does not exist; partitions are: default, gpu" in words(answer)
-
-
-def test_access_is_denied(browser: Browser) -> None:
-    answer = browser.get("access?user=dana&queue=root.engineering.ci")
-    page = words(answer)
-    assert "denied dana may not submit to root.engineering.ci: no ACL from the queue up" in page
-    assert re.search(
-        r"root\.engineering\.ci submit 'robot-ci engineers' no match examples/queues\.yaml:\d+:\d+",
-        page,
-    )
-    # The blank says that it is a list of groups.
-    assert ">' platform'</code>" in answer.text
-    assert re.search(r"Resolver directory Resolved .* ago", page)
-    assert "data-science staff" in page
 
 
 def test_access_is_allowed_and_the_command_says_the_same(browser: Browser) -> None:
@@ -176,13 +115,6 @@ def test_the_command_about_a_user_who_looks_like_an_option(browser: Browser) -> 
     assert "-x may not administer root.sandbox" in ended.stdout, ended.stderr
 
 
-def test_groups_of_the_question(browser: Browser) -> None:
-    page = words(browser.get("access?user=new&queue=root.engineering.ci&groups=engineers,x"))
-    assert "allowed" in page
-    assert "Origin from the request" in page
-    assert "--group engineers --group x" in page
-
-
 def test_a_user_without_groups(browser: Browser) -> None:
     """Eve is in engineers, which lets her in unless the question says that she has no groups."""
     question = "access?user=eve&queue=root.engineering.training"
@@ -207,27 +139,6 @@ def test_a_user_without_groups(browser: Browser) -> None:
     assert "eve may not submit to root.engineering.training" in ended.stdout
 
 
-def test_groups_and_no_groups_contradict_each_other(browser: Browser) -> None:
-    answer = browser.get("access?user=omar&queue=root&groups=engineers&no_groups=1")
-    assert answer.status == 400
-    assert "Enter groups, or state that the user has no groups, but not both." in words(answer)
-    assert "denied" not in words(answer)
-
-
-def test_only_a_leaf_queue_accepts_applications(browser: Browser) -> None:
-    note = "is a parent queue: the scheduler accepts applications only in leaf queues"
-    query = "user=x&groups=platform&queue=root.engineering"
-    assert f"root.engineering {note}" in words(browser.get(f"access?{query}&access=submit"))
-    assert note not in words(browser.get(f"access?{query}.ci&access=submit"))
-    assert note not in words(browser.get(f"access?{query}&access=admin"))
-
-
-def test_access_cannot_be_decided(browser: Browser) -> None:
-    answer = browser.get("access?user=lost&queue=root.engineering.ci")
-    assert answer.status == 503
-    assert "not decided groups are needed and resolver 'directory' is unavailable" in words(answer)
-
-
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -245,24 +156,6 @@ def test_wrong_questions(browser: Browser, query: str, message: str) -> None:
     assert answer.status in {200, 400}
     assert message in words(answer)
     assert "internal error" not in answer.text
-
-
-def test_a_queue_that_does_not_exist(browser: Browser) -> None:
-    page = words(browser.get("access?user=eve&queue=root.engineering.ci.new"))
-    assert "root.engineering.ci.new does not exist; decided at root.engineering.ci" in page
-
-
-def test_a_user(browser: Browser) -> None:
-    page = words(browser.get("user?user=eve"))
-    assert "Groups of eve engineers staff" in page
-    assert "root.engineering.ci group engineers in the submit ACL of root.engineering.ci" in page
-    assert "root.sandbox everyone in the submit ACL of root.sandbox" in page
-    unknown = words(browser.get("user?user=stranger"))
-    assert "no such user: not in the script" in unknown
-    assert "root.sandbox" in unknown
-    lost = browser.get("user?user=lost")
-    assert lost.status == 503
-    assert "could not be resolved" in words(lost)
 
 
 def test_forgetting_the_groups_of_a_user(console: RunningConsole, browser: Browser) -> None:
