@@ -3,7 +3,7 @@
 from typing import Final
 
 from docs.generate.markdown import code, page, sentence, table
-from queuegate_server.settings.removed import SETTINGS
+from queuegate_server.settings.removed import SETTINGS, RemovedSetting
 
 _INTRODUCTION: Final = """\
 Nobody had a reason to change these [settings](settings.md), so each is a constant now. A settings
@@ -18,8 +18,13 @@ The reason for each value stands beside the constant in the source, in the packa
 def generate() -> str:
     """Return the page."""
     rows = (
-        (code(each.key), code(each.value), code(each.constant), sentence(each.instead))
+        (_key(each), code(each.value), code(each.constant), sentence(each.instead))
         for each in SETTINGS
     )
     head = ("setting", "what applies now", "constant", "what to do instead")
     return page("Removed settings and options", _INTRODUCTION, table(head, rows))
+
+
+def _key(removed: RemovedSetting) -> str:
+    kind = f" (`type: {removed.resolver_type}`)" if removed.resolver_type else ""
+    return code(removed.key) + kind

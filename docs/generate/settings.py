@@ -19,6 +19,7 @@ from queuegate_server.admission.annotations import yunikorn_settings
 from queuegate_server.config_fields import Section, seconds, size, written_duration, written_size
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver_types import CHAIN, RESOLVER_TYPES, options_type
+from queuegate_server.identity.rest.provider_options import RestOptions
 from queuegate_server.settings.admission import (
     Admission,
     CustomPlace,
@@ -126,15 +127,25 @@ def documented_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
 def _resolvers() -> Iterator[_Section]:
     common = documented_fields(ResolverOptions)
     yield _Section("resolvers.NAME", " ".join(_OF_RESOLVERS.split()), common)
+    of_providers = _own(RestOptions, common)
+    about = "Settings of the resolvers for identity providers, in addition to their own below."
+    yield _Section("resolvers.NAME`, `type: entra`, `keycloak` and `okta", about, of_providers)
     for name in (*RESOLVER_TYPES, CHAIN):
         model = options_type(name)
-        own = {
-            key: field
-            for key, field in documented_fields(model).items()
-            if key not in common or field.default != common[key].default
-        }
-        if own:
+        shared = common
+        if issubclass(model, RestOptions):
+            shared = documented_fields(RestOptions)
+        if own := _own(model, shared):
             yield _Section(f"resolvers.NAME`, `type: {name}", _about(model), own)
+
+
+def _own(model: type[BaseModel], shared: Mapping[str, FieldInfo]) -> dict[str, FieldInfo]:
+    """Return the fields of a model that the shared ones lack, or have with another default."""
+    return {
+        key: field
+        for key, field in documented_fields(model).items()
+        if key not in shared or field.default != shared[key].default
+    }
 
 
 def _about(model: type[BaseModel]) -> str:

@@ -57,7 +57,6 @@ resolvers:
     operation_timeout: 500ms
     connect_timeout: 500ms
     lookup_timeout: 1s
-    fail_back_after: 2s
 partitions:
   default: {{resolver: corp, cache: {{positive_ttl: 500ms, failure_ttl: 200ms}}}}
 """

@@ -11,6 +11,7 @@ from tests.resilience.invariants import Facts, Record, under_load
 from tests.support.eventually import eventually
 from tests.support.fakes.keycloak import API, CLIENT, SECRET, FakeRealm
 from tests.support.fakes.rest_api import Reply, Request, running_api, secret_file
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import running_server
 
 POLICY = """\
@@ -30,6 +31,7 @@ FACTS: Facts = (
     ("mallory", ["analysts"], "root.team", False),
 )
 BLOCK = b"HTTP/1.1 100 Continue\r\n\r\n" * 2_600
+NEVER_PAUSED = with_constants.environment(with_constants.NEVER_PAUSED)
 
 
 def endless(request: Request) -> Reply | None:
@@ -59,7 +61,6 @@ resolvers:
     client_id: {CLIENT}
     client_secret_file: {secret_file(tmp_path, SECRET)}
     allow_plaintext: true
-    breaker_failures: 10000
 partitions:
   default:
     resolver: corp
@@ -67,7 +68,7 @@ partitions:
     cache: {{positive_ttl: 500ms, failure_ttl: 1ms}}
 """
         )
-        with running_server("--config", str(config)) as server:
+        with running_server("--config", str(config), environment=NEVER_PAUSED) as server:
             with queuegate.Client(server.address, timeout=60) as client:
                 for user in ("bob", "carol"):
                     eventually(partial(is_known, client, user), expected=True)

@@ -34,6 +34,9 @@ from queuegate_server.runtime.single_flight import Flight, FlightCancelled, Sing
 
 REFRESH_LIFE: Final = 0.5
 """A refresh uses another server's result if at least this fraction of its TTL remains."""
+STALE_WAIT_SECONDS: Final = 0.25
+"""How long a caller waits for a lookup before expired groups are used; the lookup continues. Most
+lookups take less, and callers of a scheduler's hook should not wait for longer."""
 STALE_COPY_SECONDS: Final = 15.0
 """How long other processes may use a copy of stale groups while the resolver is unavailable."""
 _NO_LIMIT: Final = contextlib.nullcontext()
@@ -134,7 +137,7 @@ class GroupResolver:
             if cached is not None:
                 return cached
             if self._has_groups(entry, now) and not self._must_revalidate(entry, now):
-                patience = self._cache.options.stale_wait
+                patience = STALE_WAIT_SECONDS
         self._cache.stats.misses += 1
         try:
             async with _NO_LIMIT if patience is None else asyncio.timeout(patience):

@@ -45,6 +45,18 @@ REFRESH_SHARE: Final = 2
 QUEUE_REFRESH_SHARE: Final = 8
 """Replaces `REFRESH_SHARE` while lookups are queued. A flood of new names must not stop refreshes,
 or cached groups would become too stale to use."""
+BREAKER_FAILURES: Final = 5
+"""The number of different users in a row whose lookups must fail before the source is paused. Fewer
+may have broken entries; more would each wait for `lookup_timeout`."""
+BREAKER_PAUSE_SECONDS: Final = 1.0
+"""How long a failing source is paused before a trial lookup. One lookup a second is no load even
+for a source that recovers, and a longer pause would refuse new users after it has."""
+MAX_WAITING: Final = 10_000
+"""The maximum number of queued lookups: all users of a large cluster after a restart. The queue is
+shorter under sustained overload, which is what keeps callers from waiting in vain."""
+REFRESH_RATE: Final = 500.0
+"""The maximum number per second of cached users that are looked up again. Meanwhile, their cached
+groups are used. With the default `positive_ttl`, it is enough for 150 000 users."""
 REFRESH_BURST: Final = 8
 """The maximum burst of refreshes after a pause."""
 
@@ -113,18 +125,20 @@ class CircuitState(StrEnum):
 class CircuitBreaker:
     """Stops queries to a failing source.
 
-    The breaker opens for `breaker_pause` after lookups have failed for `breaker_failures` different
-    users in a row. Repeated failures for one user count once, because only that user's entry may be
-    broken. A failure counts as a success if the source works, and a lookup does not count at all if
-    the source was not asked or is too busy: a busy source says how long it must be spared.
+    The breaker opens for `BREAKER_PAUSE_SECONDS` after lookups have failed for `BREAKER_FAILURES`
+    different users in a row. Repeated failures for one user count once, because only that user's
+    entry may be broken. A failure counts as a success if the source works, and a lookup does not
+    count at all if the source was not asked or is too busy: a busy source says how long it must be
+    spared.
     """
 
     name: str
-    options: ResolverOptions
     source: Source
     clock: Callable[[], float]
 
     def __post_init__(self) -> None:
+        self.max_failures = BREAKER_FAILURES
+        self.pause = BREAKER_PAUSE_SECONDS
         self._failed: set[str] = set()
         self._open_until: float | None = None
         self._probing = False
@@ -181,12 +195,12 @@ class CircuitBreaker:
 
     def _record_failure(self, user: str, detail: str) -> None:
         self._failed.add(user)
-        if self._open_until is not None or len(self._failed) >= self.options.breaker_failures:
-            self._change(self.clock() + self.options.breaker_pause)
+        if self._open_until is not None or len(self._failed) >= self.max_failures:
+            self._change(self.clock() + self.pause)
             _LOG.warning(
                 "resolver %r keeps failing and is paused for %.1f s: %s",
                 self.name,
-                self.options.breaker_pause,
+                self.pause,
                 detail,
             )
 
@@ -200,7 +214,7 @@ class CircuitBreaker:
 @dataclass(eq=False)
 class Bulkhead:
     """Limits the number of concurrent lookups (`max_concurrent`) and queued lookups
-    (`max_waiting`). A queued lookup waits for up to `lookup_timeout`.
+    (`MAX_WAITING`). A queued lookup waits for up to `lookup_timeout`.
 
     The queue absorbs bursts of new users, for example after startup. It is bounded so that
     callers fail fast if the source is slow, and kept short while the source is overloaded.
@@ -212,6 +226,7 @@ class Bulkhead:
 
     def __post_init__(self) -> None:
         self._semaphore = asyncio.Semaphore(self.options.max_concurrent)
+        self.max_waiting = MAX_WAITING
         self.waiting = 0
         """The number of queued lookups."""
         self.running = 0
@@ -224,7 +239,7 @@ class Bulkhead:
     async def resolve(self, user: str) -> Outcome:
         """Look up a user; return LookupFailure if the lookup cannot start in time."""
         if self._semaphore.locked():
-            if self.waiting >= self.options.max_waiting or self._is_overloaded():
+            if self.waiting >= self.max_waiting or self._is_overloaded():
                 return LookupFailure("too many lookups", too_many=True)
             if not await self._acquire_in_time():
                 detail = (
@@ -276,7 +291,7 @@ class ResolverLoad:
 
     def __post_init__(self) -> None:
         self.options = self.bulkhead.options
-        bucket = TokenBucket(self.options.refresh_rate, REFRESH_BURST, self.bulkhead.clock)
+        bucket = TokenBucket(REFRESH_RATE, REFRESH_BURST, self.bulkhead.clock)
         # Limits the rate of refreshes across all partitions.
         self.wait, self.acquire, self.charge = bucket.wait, bucket.acquire, bucket.charge
 
@@ -329,7 +344,7 @@ class GuardedResolver:
         self._observe = observe
         contained = ExceptionContainment(name, resolver)
         timed = Timeout(name, options.lookup_timeout, contained)
-        self.breaker = CircuitBreaker(name, options, timed, clock)
+        self.breaker = CircuitBreaker(name, timed, clock)
         self.bulkhead = Bulkhead(options, self.breaker, clock)
         self._source: Source = contained if self.is_local else self.bulkhead
         self.load: Final = ResolverLoad(self.breaker, self.bulkhead)

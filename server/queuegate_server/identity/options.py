@@ -23,8 +23,6 @@ class CacheOptions(Section):
     max_stale: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = 3600.0
     """How long expired groups may still be used while the resolver is unavailable or busy with
     other users. 0: never."""
-    stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = 0.25
-    """How long a caller waits for a lookup before using expired groups; the lookup continues."""
 
 
 class PartitionOptions(Section):
@@ -38,21 +36,10 @@ class PartitionOptions(Section):
 class ResolverOptions(Section):
     """Settings common to all resolver types. Durations in seconds."""
 
-    lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 2.0
-    """How long one lookup may take."""
+    lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
+    """How long one lookup may take, including failover and requests for a token."""
     max_concurrent: int = Field(64, ge=1, le=10_000)
     """The maximum number of concurrent lookups."""
-    refresh_rate: float = Field(500.0, gt=0, le=100_000)
-    """The maximum rate per second at which cached users are looked up again; meanwhile, their
-    cached groups are used."""
-    max_waiting: int = Field(10_000, ge=0, le=1_000_000)
-    """The maximum number of queued lookups. Each waits for up to lookup_timeout; any more are
-    rejected immediately. The queue is shorter under sustained overload."""
-    breaker_failures: int = Field(5, ge=1, le=10_000)
-    """The number of users in a row whose lookups must fail before the resolver is paused for
-    breaker_pause."""
-    breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = 5.0
-    """How long a failing resolver is paused before a trial lookup."""
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
         """Return contradictions between settings.

@@ -103,7 +103,7 @@ METRICS: Final[Mapping[str, Family]] = {
         Gauge, "Lookups in progress (max_concurrent).", _RESOLVER
     ),
     "queuegate_resolver_lookups_waiting": Family(
-        Gauge, "Lookups in the queue (max_waiting).", _RESOLVER
+        Gauge, "Lookups in the queue; at most 10 000.", _RESOLVER
     ),
     "queuegate_resolver_changes_state": Family(
         Gauge,
@@ -115,7 +115,7 @@ METRICS: Final[Mapping[str, Family]] = {
     "queuegate_resolver_changes_lag_seconds": Family(
         Gauge,
         "Seconds since all changes of the source were last known to be in effect; up to 10 while "
-        "the source is followed, or changes_interval if it is asked for changes; 0 on standby.",
+        "the source is followed, or 5 s to 10 s if it is asked for changes; 0 on standby.",
         _RESOLVER,
     ),
     "queuegate_resolver_changes": Family(

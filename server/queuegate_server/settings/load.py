@@ -324,7 +324,7 @@ def from_environment(
         keys = name.removeprefix(PREFIX).split(NESTING)
         if keys[0].lower() in top_level and all(keys):
             yield _override(name, _spelled_as_in(tree, keys), variables[name])
-        elif removed := removed_setting([key.lower() for key in keys]):
+        elif removed := removed_setting([key.lower() for key in keys], ""):
             yield error_in(name, *explained(removed))
         elif not _SERVICE_LINK.fullmatch(name):
             yield error_in(name, "is not a setting", _remedy(name, top_level))

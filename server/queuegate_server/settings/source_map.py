@@ -196,7 +196,7 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
     if template == _SECTION:
         keys = ", ".join(sorted(_fields_at(location, tree)))
         remedy = _missing_name(location) or (keys and f"known keys are {keys}")
-    removed = removed_setting(location) if unknown else None
+    removed = removed_setting(location, _resolver_type(_keys(location), tree)) if unknown else None
     if removed is not None:
         message, remedy = explained(removed)
     value = error["input"]

@@ -15,6 +15,7 @@ from queuegate_server.identity.resolvers.keycloak.keycloak_options import Keyclo
 from queuegate_server.identity.resolvers.keycloak.keycloak_resolver import KeycloakResolver
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
+from tests.support.constants import LDAP, of_provider, take_constants
 from tests.support.resolvers import Open
 from tests.support.servers import dirsrv, samba
 from tests.support.servers.dirsrv import Dirsrv
@@ -40,22 +41,25 @@ def keycloak(ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def resolver(given: dict[str, Any], opened: Open) -> Build:
+def resolver(given: dict[str, Any], opened: Open, monkeypatch: pytest.MonkeyPatch) -> Build:
     """Build and open resolvers that ask a realm. Modules have their own settings `given`."""
 
     async def build(**more: Any) -> KeycloakResolver:
-        return await opened(KeycloakResolver(KeycloakOptions.model_validate(given | more)))
+        options = take_constants(given | more, of_provider("keycloak"), monkeypatch)
+        return await opened(KeycloakResolver(KeycloakOptions.model_validate(options)))
 
     return build
 
 
 @pytest.fixture
-def ldap_resolver(tmp_path: Path, opened: Open) -> BuildLdap:
+def ldap_resolver(tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> BuildLdap:
     """Build and open resolvers that follow a server."""
 
     async def build(server: Dirsrv, **more: Any) -> LdapResolver:
         options = dirsrv.settings(tmp_path, server) | more
-        return await opened(LdapResolver(LdapOptions.model_validate(options)))
+        return await opened(
+            LdapResolver(LdapOptions.model_validate(take_constants(options, LDAP, monkeypatch)))
+        )
 
     return build
 
@@ -68,12 +72,16 @@ def controller(ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def domain_resolver(controller: Samba, tmp_path: Path, opened: Open) -> BuildLdap:
+def domain_resolver(
+    controller: Samba, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> BuildLdap:
     """Build and open resolvers that ask the domain controller."""
 
     async def build(*, as_admin: bool = False, **more: Any) -> LdapResolver:
         options = samba.settings(tmp_path, controller, as_admin=as_admin) | more
-        return await opened(LdapResolver(LdapOptions.model_validate(options)))
+        return await opened(
+            LdapResolver(LdapOptions.model_validate(take_constants(options, LDAP, monkeypatch)))
+        )
 
     return build
 

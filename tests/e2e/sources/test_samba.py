@@ -206,7 +206,7 @@ def test_servers_from_the_domain_s_dns(controller: Samba, tmp_path: Path, starts
 
 def test_a_server_denies_whom_the_domain_has_disabled(controller: Samba, tmp_path: Path) -> None:
     controller.modify(user("staff1") + user("staff2") + group("eng", user_dn("staff1")))
-    given = samba.settings(tmp_path, controller) | {"changes": "dirsync", "changes_interval": 0.5}
+    given = samba.settings(tmp_path, controller) | {"changes": "dirsync"}
     controller.allow_following(samba.SERVICE)
     with served(
         tmp_path, FOR_ENG, type="ldap", nested="in_chain", changes_of_users=True, **given

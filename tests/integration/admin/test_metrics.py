@@ -65,7 +65,7 @@ def running(tmp_path: Path, *listeners: object) -> Iterator[Setup]:
                 "user_base": "dc=x",
                 "group_base": "dc=x",
                 "breaker_failures": 1,
-                "breaker_pause": "1m",
+                "breaker_pause": 60,
             },
         },
         "partitions": {"default": {"resolver": "corp"}, "other": {"resolver": "down"}},

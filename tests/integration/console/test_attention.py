@@ -69,7 +69,7 @@ def test_a_resolver_that_is_down(tmp_path: Path) -> None:
         "type": "listing",
         "folder": str(tmp_path),
         "breaker_failures": 2,
-        "breaker_pause": "1h",
+        "breaker_pause": 3600,
         "lookup_timeout": "60s",
     }
     with running_console(tmp_path, resolvers={"directory": resolver}) as console:

@@ -213,7 +213,7 @@ def test_more_lookups_than_may_run_fail_fast(directory: ScriptedDirectory) -> No
 
 def test_the_breaker_leaves_a_failing_directory_alone(directory: ScriptedDirectory) -> None:
     directory.answer({"*": DOWN})
-    options: dict[str, Any] = {"breaker_failures": 3, "breaker_pause": "4s"}
+    options: dict[str, Any] = {"breaker_failures": 3, "breaker_pause": 4}
     with (
         two_partitions(directory, cache={"failure_ttl": "10ms"}, **options) as server,
         client_without_retries(server) as client,

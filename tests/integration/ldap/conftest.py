@@ -10,6 +10,7 @@ import trustme
 
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
+from tests.support.constants import LDAP, take_constants
 from tests.support.resolvers import Open
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, SERVICE, Slapd, running_slapd
@@ -65,8 +66,10 @@ def password_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def options(ca_file: Path, password_file: Path) -> Callable[..., LdapOptions]:
-    """Build options for a server of ours; arguments override them."""
+def options(
+    ca_file: Path, password_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., LdapOptions]:
+    """Build options for a server of ours; arguments override them, and change constants."""
 
     def build(slapd: Slapd | str, **more: Any) -> LdapOptions:
         url = slapd if isinstance(slapd, str) else slapd.url
@@ -83,7 +86,7 @@ def options(ca_file: Path, password_file: Path) -> Callable[..., LdapOptions]:
             "retry_after": 0.1,
         }
         given = {key: value for key, value in (given | more).items() if value is not None}
-        return LdapOptions.model_validate(given)
+        return LdapOptions.model_validate(take_constants(given, LDAP, monkeypatch))
 
     return build
 

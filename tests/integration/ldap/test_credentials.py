@@ -25,6 +25,7 @@ from tests.integration.ldap.lookups import BOB, until_found
 from tests.support.fakes.ldap_server import Answer, fake_directory
 from tests.support.resolvers import lookup_failure
 from tests.support.servers import ldap_entries as entries
+from tests.support.servers import with_constants
 from tests.support.servers.admin_port import all_pages, ops_address
 from tests.support.servers.queuegate_server import running_server
 from tests.support.servers.slapd import (
@@ -52,7 +53,7 @@ async def test_row_13_wrong_password_is_tried_once(
         assert "bind_password_file" in failure
         await asyncio.sleep(0.02)
     assert opened.statistics.steps[directory.url, "bind"].failed == 1
-    # The rotated secret is used long before `auth_retry_after` is over.
+    # The rotated secret is used long before `REJECTED_SECONDS` is over.
     password_file.write_text(PASSWORD)
     await until_found(opened)
     for secret in (WRONG, PASSWORD):
@@ -230,17 +231,18 @@ async def test_a_password_that_the_server_repeats(password_file: Path, tmp_path:
             "group_base": GROUPS,
             "start_tls": False,
             "allow_plaintext_bind": True,
-            "auth_retry_after": "50ms",
-            "retry_after": "50ms",
-            "breaker_failures": 10_000,
         }
         file = tmp_path / "queuegate.yaml"
         file.write_text(yaml.safe_dump({**config, "resolvers": {"corp": corp}}))
 
+        pool = "identity.resolvers.ldap.pool"
+        pauses = dict.fromkeys((f"{pool}.REJECTED_SECONDS", f"{pool}.RETRY_SECONDS"), 0.05)
+        hasty = with_constants.environment({**with_constants.NEVER_PAUSED, **pauses})
+
         def ask() -> list[str]:
             shown = []
             with (
-                running_server("--config", str(file)) as server,
+                running_server("--config", str(file), environment=hasty) as server,
                 Client(server.address, retry=Retry(attempts=1)) as client,
             ):
                 for code, repeat in REPEATS.items():

@@ -11,6 +11,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED
 from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import ALL, Sink, following, why_not_followed
+from tests.support.constants import LDAP, take_constants
 from tests.support.fakes.dirsync import (
     BASE,
     GROUPS,
@@ -45,7 +46,7 @@ async def url(domain: ChangingDomain) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def resolver(url: str, opened: Open) -> Build:
+def resolver(url: str, opened: Open, monkeypatch: pytest.MonkeyPatch) -> Build:
     async def build(**more: Any) -> LdapResolver:
         given = {
             "preset": "active_directory",
@@ -62,7 +63,8 @@ def resolver(url: str, opened: Open) -> Build:
             "operation_timeout": 30,
             "lookup_timeout": 60,
         }
-        return await opened(LdapResolver(LdapOptions.model_validate(given | more)))
+        options = take_constants(given | more, LDAP, monkeypatch)
+        return await opened(LdapResolver(LdapOptions.model_validate(options)))
 
     return build
 

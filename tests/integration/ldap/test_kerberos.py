@@ -83,7 +83,6 @@ resolvers:
     # A busy machine must not decide the outcome.
     lookup_timeout: 60s
     connect_timeout: {connect_timeout}
-    retry_after: 50ms
 partitions:
   default: {{resolver: corp, cache: {{failure_ttl: 100ms}}}}
 """)

@@ -264,15 +264,15 @@ def test_validate_compares_the_limits(tmp_path: Path, ca_file: Path, password_fi
 @pytest.mark.parametrize(
     ("changes", "keys"),
     [
-        ("none", ["changes_interval", "repeat_after"]),
-        ("syncrepl", ["changes_interval"]),
+        ("none", ["repeat_after"]),
+        ("syncrepl", []),
         ("dirsync", []),
     ],
 )
 def test_validate_names_settings_without_an_effect(
     tmp_path: Path, ca_file: Path, password_file: Path, changes: str, keys: list[str]
 ) -> None:
-    more = f"    changes: {changes}\n    changes_interval: 1s\n    repeat_after: 1s\n"
+    more = f"    changes: {changes}\n    repeat_after: 1s\n"
     config = settings(tmp_path, ca_file, password_file, "ldaps://a", more=more)
     done = CliRunner().invoke(validate, ["--settings", str(config)])
     assert done.exit_code == 0

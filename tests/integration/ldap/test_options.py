@@ -124,7 +124,7 @@ def test_good_settings(tmp_path: Path) -> None:
             {"unique_group_names": True, "more_groups": "[{group_name_from: rdn}]"},
             "unique_group_names: true cannot be used with group_name_from: rdn",
         ),
-        ({"max_queued": 3}, "max_queued must be 0 or at least max_in_flight"),
+        ({"max_queued": 3}, "max_queued: this setting was removed: 1024 always applies"),
         ({"preset": "novell"}, "preset: must be"),
         ({"secrets_dir": "/nowhere"}, "secrets_dir cannot be read"),
         ({"bind_password": "hunter2"}, "bind_password: unknown key"),

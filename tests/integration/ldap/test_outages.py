@@ -70,9 +70,10 @@ async def test_rows_1_and_2_all_servers_down(
     own_directory: Slapd, options: Callable[..., LdapOptions]
 ) -> None:
     clock = ManualClock()
-    given = options(own_directory, retry_after=5, breaker_failures=1000)
+    given = options(own_directory, retry_after=5)
     resolver = LdapResolver(given)
     shared = GuardedResolver("corp", resolver, given)
+    shared.breaker.max_failures = 1000
     users = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock))
     await resolver.open()
     assert (await users.resolve("bob")).entry.outcome == BOB
@@ -149,7 +150,7 @@ async def test_row_5_single_silent_server_fails_within_the_deadline(resolver: Bu
 async def test_rows_6_and_7_every_cut_point_ends_at_the_deadline(
     resolver: Build, directory: Slapd, way: str, interruption: Interruption
 ) -> None:
-    more: dict[str, Any] = {**FAST, "breaker_failures": 1000}
+    more: dict[str, Any] = {**FAST}
     if way == "plain":
         more |= {"start_tls": False, "allow_plaintext_bind": True}
     target = directory.tls_port if way == "ldaps" else directory.port

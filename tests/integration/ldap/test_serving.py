@@ -47,7 +47,6 @@ resolvers:
     bind_password_file: {password_file}
     user_base: ou=people,dc=lab,dc=test
     group_base: ou=groups,dc=lab,dc=test
-    retry_after: 100ms
 partitions:
   default: {{resolver: corp}}
 """
@@ -85,7 +84,7 @@ def test_a_change_in_the_directory_counts_at_once(
         more_database=f'overlay syncprov\nlimits dn.exact="{SERVICE}" size=unlimited\n',
     ) as directory:
         config = settings(tmp_path, directory, ca_file, password_file)
-        text = config.read_text().replace("retry_after", "changes: syncrepl\n    retry_after")
+        text = config.read_text().replace("ca_file", "changes: syncrepl\n    ca_file")
         config.write_text(f"{text}ops: {{listen: 127.0.0.1:0}}\nconsole: {{enabled: true}}\n")
         with (
             running_server("--config", str(config)) as server,

@@ -21,8 +21,8 @@ UNIQUE = {"unique_group_names": True, "group_base": SUFFIX}
 
 async def state_after(resolver: Any, user: str, detail: str) -> CircuitState:
     """Return the state of a breaker that the first failure opens."""
-    options = ResolverOptions(breaker_failures=1, lookup_timeout=60)
-    guarded = GuardedResolver("corp", resolver, options)
+    guarded = GuardedResolver("corp", resolver, ResolverOptions(lookup_timeout=60))
+    guarded.breaker.max_failures = 1
     assert detail in await lookup_failure(guarded, user)
     return guarded.breaker.state
 
@@ -85,7 +85,8 @@ async def test_settings_that_do_not_fit(
 
 async def test_a_name_that_nobody_can_have(resolver: Build) -> None:
     opened = await resolver("ldap://127.0.0.1:1", start_tls=False, allow_plaintext_bind=True)
-    guarded = GuardedResolver("corp", opened, ResolverOptions(breaker_failures=2))
+    guarded = GuardedResolver("corp", opened, ResolverOptions())
+    guarded.breaker.max_failures = 2
     for user in ("alice", "bob\0", "bob"):
         await guarded.resolve(user)
     assert guarded.breaker.state is CircuitState.OPEN

@@ -50,9 +50,8 @@ def serving(directory: ScriptedDirectory, **settings: Any) -> Any:
     }
     config = settings_file(directory.folder, whole)
     # A call that a busy transport sheds is not logged.
-    patient = with_constants.environment(with_constants.NO_OVERLOAD)
-    environment = {**directory.environment, **patient}
-    return running_server("--config", config, environment=environment)
+    directory.constants |= with_constants.NO_OVERLOAD
+    return running_server("--config", config, environment=directory.environment)
 
 
 @pytest.fixture

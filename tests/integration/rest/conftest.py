@@ -12,6 +12,7 @@ import trustme
 
 from queuegate_server.identity.resolvers.keycloak.keycloak_resolver import KeycloakResolver
 from queuegate_server.identity.rest.rest_resolver import RestResolver
+from tests.support.constants import of_provider, take_constants
 from tests.support.fakes import rest_api
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import SECRET, FakeRealm, User, settings
@@ -71,12 +72,16 @@ def given(api: RestApi, secret_file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def options(kind: Any, given: dict[str, Any], ca_file: Path) -> Callable[..., Any]:
-    """Build options for the fake; arguments override them."""
+def options(
+    kind: Any, given: dict[str, Any], ca_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """Build options for the fake; arguments override them, and change constants."""
+    constants = of_provider(kind.__name__.removesuffix("Resolver").lower())
 
     def build(**more: Any) -> Any:
         # A busy machine must not decide the outcome.
-        return kind.Options.model_validate({"ca_file": ca_file, **PATIENT, **given, **more})
+        asked = {"ca_file": ca_file, **PATIENT, **given, **more}
+        return kind.Options.model_validate(take_constants(asked, constants, monkeypatch))
 
     return build
 

@@ -153,7 +153,7 @@ async def test_a_server_that_accepts_no_connection(resolver: Build) -> None:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         outcome = await (await resolver(url=url, connect_timeout=0.2)).resolve("alice")
     assert isinstance(outcome, LookupFailure)
-    assert "no connection within 0.2 s (connect_timeout) (check the address" in outcome.detail
+    assert "no connection within 0.2 s (check the address" in outcome.detail
 
 
 async def test_connections_are_bounded(resolver: Build, api: RestApi) -> None:
@@ -503,13 +503,6 @@ def test_settings_that_cannot_work(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         options(**settings)
-
-
-def test_settings_without_an_effect(options: Callable[..., KeycloakOptions]) -> None:
-    assert not options(changes="admin_events", changes_interval=1).contradictions()
-    message, remedy = options(changes_interval=1).contradictions()["changes_interval"]
-    assert message == "changes_interval has no effect, because changes is none"
-    assert "set changes" in remedy
 
 
 async def test_a_proxy_that_does_not_connect(resolver: Build, api: RestApi) -> None:

@@ -25,6 +25,7 @@ from tests.support.fakes.graph import FakeTenant
 from tests.support.fakes.keycloak import FakeRealm
 from tests.support.fakes.okta import FakeOrganization
 from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
+from tests.support.servers import with_constants
 from tests.support.servers.admin_port import all_pages, ops_address
 from tests.support.servers.queuegate_server import running_server
 
@@ -161,9 +162,7 @@ def settings(providers: Mapping[str, RestApi], ca_file: Path, folder: Path) -> P
         options |= {
             "type": kind.partition("_")[0],
             "ca_file": str(ca_file),
-            "breaker_failures": 10_000,
         }
-        options["auth_retry_after"] = "50ms"
         policy = folder / f"{kind}.yaml"
         policy.write_text(
             f"partitions: [{{name: {kind}, queues: [{{name: root, submitacl: ' team'}}]}}]"
@@ -193,7 +192,12 @@ def test_secrets_that_a_provider_repeats(ca: trustme.CA, ca_file: Path, tmp_path
     shown: list[str] = []
     with running_providers(ca) as providers:
         config = settings(providers, ca_file, tmp_path)
-        with running_server("--config", str(config)) as server:
+        hasty = {
+            **with_constants.NEVER_PAUSED,
+            "identity.rest.access_tokens.REJECTED_SECONDS": 0.05,
+        }
+        environment = with_constants.environment(hasty)
+        with running_server("--config", str(config), environment=environment) as server:
             address = ops_address(server)
             with queuegate.Client(
                 server.address, timeout=30, retry=queuegate.Retry(attempts=1)

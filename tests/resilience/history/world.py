@@ -185,7 +185,6 @@ def _cache(times: Times) -> dict[str, str]:
         "negative_ttl": f"{times.ttl}s",
         "failure_ttl": f"{FAILURE_TTL}s",
         "max_stale": f"{times.max_stale}s",
-        "stale_wait": "50ms",
     }
 
 

@@ -29,6 +29,7 @@ from tests.support.fakes.hostile_directory import (
     page,
     result,
 )
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import running_server
 
 BASE: Final = b"dc=lab,dc=test"
@@ -38,6 +39,9 @@ EMPTY: Final = element(4) * 500_000
 
 Answer = Callable[[int, bytes], Iterable[bytes]]
 """Takes the ID of a search and its bytes, and returns the pieces to send."""
+NEVER_PAUSED = with_constants.environment(
+    {**with_constants.NEVER_PAUSED, "identity.resolvers.ldap.pool.RETRY_SECONDS": 0.05}
+)
 
 
 def _always(answer: Callable[[int], bytes]) -> Answer:
@@ -138,14 +142,12 @@ resolvers:
     user_base: dc=lab,dc=test
     user_filter: (uid={{user}})
     groups_from: member_of
-    breaker_failures: 10000
-    retry_after: 50ms
 partitions:
   default: {{resolver: corp, cache: {{failure_ttl: 1ms}}}}
 """
     )
     with (
-        running_server("--config", str(config)) as server,
+        running_server("--config", str(config), environment=NEVER_PAUSED) as server,
         observed(server, queues=QUEUES, max_memory=MAX_MEMORY) as found,
     ):
         yield found

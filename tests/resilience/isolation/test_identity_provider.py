@@ -20,6 +20,7 @@ from tests.resilience.isolation.new_users import (
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
 from tests.support.fakes.keycloak import API, CLIENT, SECRET, FakeRealm
 from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
+from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import running_server
 
 MAX_VALUES = 49_000
@@ -28,6 +29,7 @@ GROUPS = 4_900
 LONG_NAME = "g" * 900
 
 Answer = Callable[[Request], Reply | None]
+NEVER_PAUSED = with_constants.environment(with_constants.NEVER_PAUSED)
 
 
 def always(body: bytes) -> Answer:
@@ -162,7 +164,6 @@ def beside_provider(
     client_id: {CLIENT}
     client_secret_file: {secret}
     allow_plaintext: true
-    breaker_failures: 10000
 """
         for name, url in (("corp", hostile.url), ("others", honest.url))
     )
@@ -177,7 +178,7 @@ partitions:
 """
     )
     with (
-        running_server("--config", str(config)) as server,
+        running_server("--config", str(config), environment=NEVER_PAUSED) as server,
         observed(server, queues=QUEUES, max_memory=MAX_MEMORY) as found,
     ):
         yield found

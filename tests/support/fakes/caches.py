@@ -112,8 +112,7 @@ def negative_entry(cache: GroupCache, user: str) -> CacheEntry | None:
 
 def _resolver(cache: GroupCache) -> GroupResolver:
     """Return a resolver that may not be asked."""
-    options = ResolverOptions(breaker_failures=1)
-    guarded = GuardedResolver("down", FakeDirectory(), options, clock=cache.clock)
+    guarded = GuardedResolver("down", FakeDirectory(), ResolverOptions(), clock=cache.clock)
     guarded.breaker._open_until = math.inf
     return GroupResolver(guarded, cache)
 

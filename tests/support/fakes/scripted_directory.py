@@ -3,7 +3,9 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from tests.support.servers import with_constants
 
 _HERE = Path(__file__).resolve().parents[3]
 _ENTRY_POINTS = """\
@@ -19,6 +21,15 @@ HANGS = 1e6
 """Seconds that no test waits for."""
 
 
+_GUARD: Final = "identity.guarded_resolver"
+_CONSTANTS: Final = {
+    "breaker_failures": f"{_GUARD}.BREAKER_FAILURES",
+    "breaker_pause": f"{_GUARD}.BREAKER_PAUSE_SECONDS",
+    "max_waiting": f"{_GUARD}.MAX_WAITING",
+}
+"""Constants of the server that a test may change, by the name with which it gives them."""
+
+
 class ScriptedDirectory:
     """A user directory that gives the answers of a test, starting with the next lookup."""
 
@@ -32,6 +43,8 @@ class ScriptedDirectory:
         )
         about.joinpath("entry_points.txt").write_text(_ENTRY_POINTS)
         self.script: dict[str, dict[str, Any]] = {}
+        self.constants: dict[str, object] = {**with_constants.NEVER_PAUSED}
+        """The values of constants of the servers that ask this directory."""
         self.type = "scripted"
         """The resolver type that `resolver` names."""
         self.reset({})
@@ -40,16 +53,19 @@ class ScriptedDirectory:
     def environment(self) -> dict[str, str]:
         """The variables with which a server process finds the distribution."""
         paths = [str(self.installed), str(_HERE), os.environ.get("PYTHONPATH", "")]
-        return {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+        search_path = os.pathsep.join(path for path in paths if path)
+        return {"PYTHONPATH": search_path, **with_constants.environment(self.constants)}
 
     def resolver(self, **options: Any) -> dict[str, Any]:
         """Return an entry for `resolvers` in the settings, whose breaker never opens and whose
-        lookups never time out on a busy machine.
+        lookups never time out on a busy machine, unless the options say so.
         """
+        for key, name in _CONSTANTS.items():
+            if key in options:
+                self.constants[name] = options.pop(key)
         return {
             "type": self.type,
             "folder": str(self.folder),
-            "breaker_failures": 10_000,
             "lookup_timeout": "60s",
             **options,
         }

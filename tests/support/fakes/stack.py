@@ -27,8 +27,9 @@ class Stack:
     ) -> None:
         self.clock = clock
         self.directory = directory or FakeDirectory(sue=("g1",), bob=("g2",))
-        options = ResolverOptions(breaker_failures=3, breaker_pause=10, **more)
+        options = ResolverOptions(**more)
         self.guarded = GuardedResolver("corp", self.directory, options, clock=clock)
+        self.guarded.breaker.max_failures, self.guarded.breaker.pause = 3, 10
         self.lease = ReplicaLease()
         cache = GroupCache(CacheOptions(), clock, clock, lambda: 0.0, lease=self.lease)
         shared = share and share(self.lease)

@@ -73,12 +73,9 @@ def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]
     }
     listen = ["127.0.0.1:0", f"unix:{folder}/q.sock"]
     config = settings_file(folder, settings)
-    environment = {
-        **directory.environment,
-        **with_constants.environment(with_constants.NO_OVERLOAD),
-    }
+    directory.constants |= with_constants.NO_OVERLOAD
     with running_server(
-        "--config", config, *ADMIN, listen=listen, environment=environment
+        "--config", config, *ADMIN, listen=listen, environment=directory.environment
     ) as server:
         tcp = server.wait_for_log("listening")["address"]
         yield Setup(server, (tcp, listen[1]), directory, PolicyOracle(queues), list(queues))

@@ -209,7 +209,6 @@ def settings(folder: Path, server: Dirsrv) -> dict[str, Any]:
         # A busy machine must not decide the outcome.
         "operation_timeout": 30,
         "connect_timeout": 30,
-        "retry_after": 0.1,
         "changes": "syncrepl",
         "repeat_after": 0,
     }

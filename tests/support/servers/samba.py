@@ -235,7 +235,6 @@ def settings(folder: Path, server: Samba, *, as_admin: bool = False) -> dict[str
         "operation_timeout": 30,
         "connect_timeout": 30,
         "lookup_timeout": 60,
-        "retry_after": 0.1,
     }
 
 

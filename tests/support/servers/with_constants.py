@@ -8,6 +8,8 @@ from collections.abc import Mapping
 VARIABLE = "CONSTANTS"
 """The variable with the values: JSON, by module and name below `queuegate_server`."""
 
+NEVER_PAUSED: dict[str, object] = {"identity.guarded_resolver.BREAKER_FAILURES": 10_000}
+"""The constant of a server that asks a source however often it fails."""
 NO_OVERLOAD: dict[str, object] = {
     "server.wiring.MAX_WAIT_SECONDS": 60,
     "transports.native.server.MAX_WAIT_SECONDS": 60,

@@ -6,7 +6,6 @@ import logging
 import pytest
 
 from queuegate_server.identity.guarded_resolver import CircuitBreaker, CircuitState
-from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -158,8 +157,9 @@ async def test_opening_and_closing_are_logged(
 
 
 def _breaker(directory: FakeDirectory, failures: int, clock: ManualClock) -> CircuitBreaker:
-    options = ResolverOptions(breaker_failures=failures, breaker_pause=10)
-    return CircuitBreaker("corp", options, directory, clock)
+    breaker = CircuitBreaker("corp", directory, clock)
+    breaker.max_failures, breaker.pause = failures, 10
+    return breaker
 
 
 async def _opened(directory: FakeDirectory, clock: ManualClock) -> CircuitBreaker:

@@ -41,8 +41,8 @@ async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None
 
 async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g1",))
-    options = ResolverOptions(breaker_failures=2, breaker_pause=10)
-    shared = GuardedResolver("corp", directory, options, clock=clock)
+    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
+    shared.breaker.max_failures, shared.breaker.pause = 2, 10
     one, two = partition(shared, clock), partition(shared, clock)
     directory.broken = True
     states = []
@@ -60,8 +60,8 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
 async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     directory = FakeDirectory(**{user: (user,) for user in "abcd"})
     directory.hold.clear()
-    options = ResolverOptions(max_concurrent=2, max_waiting=1)
-    shared = GuardedResolver("corp", directory, options, clock=clock)
+    shared = GuardedResolver("corp", directory, ResolverOptions(max_concurrent=2), clock=clock)
+    shared.bulkhead.max_waiting = 1
     one, two = partition(shared, clock), partition(shared, clock)
     tasks = [
         asyncio.create_task(groups.resolve(user))

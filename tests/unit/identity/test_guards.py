@@ -109,10 +109,10 @@ def bulkhead(
     lookup_timeout: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Bulkhead:
-    options = ResolverOptions(
-        max_concurrent=max_concurrent, max_waiting=max_waiting, lookup_timeout=lookup_timeout
-    )
-    return Bulkhead(options, source, clock)
+    options = ResolverOptions(max_concurrent=max_concurrent, lookup_timeout=lookup_timeout)
+    built = Bulkhead(options, source, clock)
+    built.max_waiting = max_waiting
+    return built
 
 
 async def test_running_and_waiting_lookups_are_bounded() -> None:

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.guarded_resolver import BREAKER_FAILURES, GuardedResolver
 from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.options import ChainMode, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolver_chain import ResolverChain
 from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
 from queuegate_server.identity.resolvers.nss import (
-    NssOptions,
     NssResolver,
     group_members,
     look_up_account,
@@ -84,7 +83,7 @@ async def test_an_open_circuit_breaker_is_not_passed() -> None:
     directory = Lister(g=("sue",))
     directory.broken = True
     resolver = guarded(directory)
-    for number in range(OPTIONS.breaker_failures):
+    for number in range(BREAKER_FAILURES):
         await resolver.resolve(f"user{number}")
     listing = MemberListing(["g"])
     await resolver.members(listing)
@@ -147,7 +146,7 @@ async def test_groups_of_the_host(tmp_path: Path) -> None:
         assert found[name] & groups_of.keys() == {
             user for user, groups in groups_of.items() if name in groups
         }, name
-    resolver = NssResolver(NssOptions())
+    resolver = NssResolver(ResolverOptions())
     listing = MemberListing(["root"])
     await resolver.members(listing)
     await resolver.close()

@@ -18,7 +18,6 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers import nss
 from queuegate_server.identity.resolvers.nss import (
-    NssOptions,
     NssResolver,
     look_up_account,
 )
@@ -133,7 +132,7 @@ HUNG = """
     import asyncio, threading
     from queuegate_server.identity.resolvers import nss as accounts
     from queuegate_server.identity.options import ResolverOptions
-    from queuegate_server.identity.resolvers.nss import NssResolver, NssOptions
+    from queuegate_server.identity.resolvers.nss import NssResolver, ResolverOptions
     from queuegate_server.identity.guarded_resolver import GuardedResolver
 
     list_groups, hang_for_ever = accounts._LIBC.getgrouplist, accounts._LIBC.pause
@@ -144,7 +143,7 @@ HUNG = """
     accounts._LIBC.getgrouplist = getgrouplist
 
     async def main():
-        options = NssOptions(lookup_timeout=2, threads=2)
+        options = ResolverOptions(lookup_timeout=2, max_concurrent=2)
         shared = GuardedResolver("os", NssResolver(options), options)
         print((await shared.resolve("root")).detail)
         print((await shared.resolve("root")).detail)
@@ -175,7 +174,7 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
         release.wait()
         return KnownUser(("g",))
 
-    resolver = NssResolver(NssOptions(threads=2), look_up)
+    resolver = NssResolver(ResolverOptions(max_concurrent=2), look_up)
     for user in ("a", "b"):
         given_up = asyncio.create_task(resolver.resolve(user))
         await wait_until(lambda user=user: user in hanging)  # type: ignore[misc]
@@ -189,7 +188,7 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
 
 
 async def test_a_closed_resolver_could_not_be_asked() -> None:
-    options = NssOptions()
+    options = ResolverOptions()
     shared = GuardedResolver("os", NssResolver(options), options)
     await shared.close()
     assert await shared.resolve("root") == LookupFailure("the resolver failed: RuntimeError")
@@ -202,15 +201,10 @@ async def test_lookups_block_in_their_threads_only() -> None:
     def look_up(_user: str) -> Outcome:
         return KnownUser(("g",)) if proceed.wait(60) else LookupFailure("the loop was blocked")
 
-    resolver = NssResolver(NssOptions(), look_up)
+    resolver = NssResolver(ResolverOptions(), look_up)
     asyncio.get_running_loop().call_soon(proceed.set)
     assert await resolver.resolve("sue") == KnownUser(("g",))
     await resolver.close()
-
-
-def test_options_are_those_of_every_resolver_and_the_threads() -> None:
-    assert NssOptions().threads == 16
-    assert NssOptions.model_fields.keys() - ResolverOptions.model_fields.keys() == {"threads"}
 
 
 def run(program: str) -> str:

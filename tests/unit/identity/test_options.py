@@ -7,7 +7,6 @@ from docs.generate.settings import documented_fields
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolvers.entra.entra_options import EntraOptions
 from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
-from queuegate_server.identity.resolvers.nss import NssOptions
 from queuegate_server.identity.resolvers.okta.okta_options import OktaOptions
 from queuegate_server.identity.rest.provider_options import RestOptions
 
@@ -19,7 +18,6 @@ def test_defaults_of_the_cache() -> None:
         "failure_ttl": 5.0,
         "max_entries": 100_000,
         "max_stale": 3600.0,
-        "stale_wait": 0.25,
     }
 
 
@@ -50,12 +48,7 @@ def test_durations_are_text_with_units() -> None:
         (ResolverOptions, "lookup_timeout", "0s"),
         (ResolverOptions, "lookup_timeout", "61s"),
         (ResolverOptions, "max_concurrent", 0),
-        (ResolverOptions, "max_waiting", -1),
-        (ResolverOptions, "breaker_failures", 0),
-        (ResolverOptions, "breaker_pause", 0),
-        (NssOptions, "threads", 0),
-        (NssOptions, "threads", 257),
-        (NssOptions, "thread", 1),
+        (ResolverOptions, "thread", 1),
     ],
 )
 def test_bounds(model: type[BaseModel], field: str, value: object) -> None:
@@ -70,7 +63,7 @@ def test_options_cannot_be_changed() -> None:
         options.positive_ttl = 1.0  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("model", [CacheOptions, ResolverOptions, NssOptions])
+@pytest.mark.parametrize("model", [CacheOptions, ResolverOptions])
 def test_every_setting_is_described(model: type[BaseModel]) -> None:
     assert all(field.description for field in documented_fields(model).values())
 

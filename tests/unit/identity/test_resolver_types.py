@@ -11,6 +11,7 @@ from queuegate_server.identity import resolver_types
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolver_types import BadResolverType
+from queuegate_server.identity.resolvers.nss import NssResolver
 
 MODULE = """
     from queuegate_server.identity.resolver import KnownUser
@@ -109,7 +110,7 @@ async def test_a_type_of_another_distribution(installed: _Installed) -> None:
 def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"os": "corp_teams:Teams", "chain": "corp_teams:Teams"})
     assert resolver_types.types() == OURS
-    assert resolver_types.resolver_type("os").Options.__name__ == "NssOptions"
+    assert resolver_types.resolver_type("os") is NssResolver
     assert resolver_types.options_type("chain").__name__ == "ChainOptions"
     # A policy cannot ask for a chain.
     with pytest.raises(BadResolverType, match="no `chain` resolver"):

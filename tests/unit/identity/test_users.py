@@ -12,7 +12,7 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolver_chain import ResolverChain
 from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
-from queuegate_server.identity.resolvers.nss import NssOptions, NssResolver, account_names
+from queuegate_server.identity.resolvers.nss import NssResolver, account_names
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 
@@ -89,6 +89,6 @@ async def test_accounts_of_the_host(tmp_path: Path) -> None:
     nsswitch.write_text("passwd: files sss\n")
     with pytest.raises(CannotListUsers, match="also uses sss, which may not list all users"):
         account_names(nsswitch)
-    resolver = NssResolver(NssOptions())
+    resolver = NssResolver(ResolverOptions())
     assert await why(guarded(resolver), 0)
     await resolver.close()

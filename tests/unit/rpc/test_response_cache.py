@@ -89,8 +89,9 @@ class CachedResponses(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.clock = Clock()
         self.directory = Directory()
-        options = ResolverOptions(breaker_failures=10_000)
+        options = ResolverOptions()
         shared = GuardedResolver("test", self.directory, options, clock=self.clock)
+        shared.breaker.max_failures = 10_000
         cache = GroupCache(OPTIONS, self.clock, self.clock, lambda: 0.5)
         self.groups = GroupResolver(shared, cache)
         self.engine = Engine(self.clock)

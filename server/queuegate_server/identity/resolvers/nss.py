@@ -16,8 +16,6 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import Field
-
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
@@ -48,13 +46,6 @@ _FAILURE_ERRNOS: Final = frozenset({
 })  # fmt: skip
 
 
-class NssOptions(ResolverOptions):
-    """Settings for the `os` resolver."""
-
-    threads: int = Field(16, ge=1, le=256)
-    """The maximum number of concurrent blocking lookups; any more wait for a thread."""
-
-
 class NssResolver:
     """Resolves users from the host's user and group databases.
 
@@ -62,14 +53,14 @@ class NssResolver:
     neither other users' lookups nor the process's exit.
     """
 
-    Options = NssOptions
+    Options = ResolverOptions
     is_of_host = True
 
     def __init__(
-        self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None
+        self, options: ResolverOptions, look_up: Callable[[str], Outcome] | None = None
     ) -> None:
         """Create the resolver. In tests, `look_up` may replace the blocking `look_up_account`."""
-        self._threads = AbandonableThreadPool(options.threads, "os-accounts")
+        self._threads = AbandonableThreadPool(options.max_concurrent, "os-accounts")
         self._look_up = look_up or look_up_account
 
     async def open(self) -> None:

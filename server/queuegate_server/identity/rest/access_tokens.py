@@ -24,6 +24,9 @@ FILE_CHECK_SECONDS: Final = 1.0
 """How often a file is checked for changes, in seconds."""
 RENEWAL_PAUSE: Final = 10.0
 """How long to wait after a failed renewal while the old token is still valid, in seconds."""
+REJECTED_SECONDS: Final = 60.0
+"""The pause after rejected credentials, unless their file changes. Repeated attempts would lock the
+account at some providers; a correction on their side counts within a minute."""
 MAX_LIFETIME: Final = 86_400.0
 _TOKEN: Final = re.compile(r"[\x21-\x7E]{1,6144}")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
@@ -84,7 +87,6 @@ class TokenCache:
     Args:
         fetch: Requests a token. Must have a timeout. Raises RequestFault.
         version: Returns a value that changes with the file of the credentials.
-        retry_after: The pause after rejected credentials, in seconds, unless the file changes.
         clock: A monotonic clock, in seconds.
     """
 
@@ -92,12 +94,10 @@ class TokenCache:
         self,
         fetch: Callable[[], Awaitable[AccessToken]],
         version: Callable[[], Awaitable[object]],
-        retry_after: float,
         clock: Callable[[], float],
     ) -> None:
         self._fetch = fetch
         self._version = version
-        self._retry_after = retry_after
         self._clock = clock
         self._cached: _Cached | None = None
         self._renew_after = -math.inf
@@ -137,7 +137,7 @@ class TokenCache:
         try:
             token = await self._fetch()
         except RejectedCredentials as fault:
-            self._rejection = self._clock() + self._retry_after, version, fault
+            self._rejection = self._clock() + REJECTED_SECONDS, version, fault
             raise
         self._rejection = None
         self._cached = _Cached(
@@ -155,7 +155,6 @@ class FileToken:
         file: The file.
         setting: The setting that names it, for messages.
         scheme: The scheme in the header Authorization.
-        retry_after: The pause after a rejected token, in seconds, unless the file changes.
         clock: A monotonic clock, in seconds.
     """
 
@@ -164,13 +163,11 @@ class FileToken:
         file: Path,
         setting: str,
         scheme: str,
-        retry_after: float,
         clock: Callable[[], float],
     ) -> None:
         self._file = file
         self._setting = setting
         self._scheme = scheme
-        self._retry_after = retry_after
         self._clock = clock
         self._header = ""
         self._version: object = None
@@ -197,7 +194,7 @@ class FileToken:
     def drop(self, header: str) -> None:
         """Do not send a token again that the API has rejected, unless it has been replaced."""
         if header == self._header:
-            self._rejected_until = self._clock() + self._retry_after
+            self._rejected_until = self._clock() + REJECTED_SECONDS
 
     async def close(self) -> None:
         """Do nothing."""

@@ -126,9 +126,7 @@ def decoded(answer: HttpAnswer) -> Any:
             "check the address, and whether a proxy or a login page answers instead of the API",
         )
     if sum(map(answer.body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        raise UnusableData(
-            f"{answer.what}: the answer has more than {MAX_VALUES} values", "lower page_size"
-        )
+        raise UnusableData(f"{answer.what}: the answer has more than {MAX_VALUES} values")
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):

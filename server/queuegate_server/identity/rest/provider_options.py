@@ -20,7 +20,7 @@ from queuegate_server.config_fields import (
 )
 from queuegate_server.files.safe_open import file_status, read_regular
 from queuegate_server.identity.certificate_advice import check_authorities, tls_context
-from queuegate_server.identity.options import ResolverOptions, unused
+from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.rest.faults import RequestFault
 
 MAX_SECRET_BYTES: Final = 16_384
@@ -107,8 +107,6 @@ class RestOptions(ResolverOptions):
     """The settings that the address of the token endpoint depends on, for messages."""
     private_files: ClassVar[tuple[str, ...]] = ()
     """The settings that name files which only the server's account should be able to read."""
-    lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
-    """How long one lookup may take, including the requests for a token."""
     # Connections.
     ca_file: ReadableFile | None = None
     """Trusted root certificates, read again when the file changes. Default: the system's."""
@@ -117,15 +115,8 @@ class RestOptions(ResolverOptions):
     proxy: ProxyAddress | None = None
     """The HTTP proxy for all requests, without a user or password. Default: none; variables such
     as HTTPS_PROXY are ignored."""
-    connect_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = 2.0
-    """How long TCP and TLS may take."""
     request_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = 3.0
     """How long one request may take, including the connection."""
-    max_connections: int = Field(32, ge=1, le=1000)
-    """The maximum number of connections, and thus of concurrent requests."""
-    # Credentials.
-    auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 60.0
-    """The pause after rejected credentials, unless their file changes."""
     # Names.
     user_suffix: NameSuffix = ""
     """Appended to each user's name before the lookup, such as @example.com."""
@@ -147,21 +138,14 @@ class RestOptions(ResolverOptions):
         return self
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return a message and a remedy for each timeout that cannot end before the lookup's, and
-        for each setting that has no effect.
-        """
-        result: dict[str, tuple[str, str]] = {}
-        for key in ("connect_timeout", "request_timeout"):
-            value: float = getattr(self, key)
-            if value >= self.lookup_timeout:
-                message = (
-                    f"{key} ({value:g} s) is not shorter than lookup_timeout "
-                    f"({self.lookup_timeout:g} s), so a lookup times out before its cause is known"
-                )
-                result[key] = message, "raise lookup_timeout, or lower this setting"
-        if not self.follows:
-            result |= unused(self, "changes is none", "changes_interval", "repeat_after")
-        return result
+        """Return a message and a remedy for a request that cannot time out before the lookup."""
+        if self.request_timeout < self.lookup_timeout:
+            return {}
+        message = (
+            f"request_timeout ({self.request_timeout:g} s) is not shorter than lookup_timeout "
+            f"({self.lookup_timeout:g} s), so a lookup times out before its cause is known"
+        )
+        return {"request_timeout": (message, "raise lookup_timeout, or lower this setting")}
 
     def tls_context(self) -> ssl.SSLContext:
         """Return an SSL context with the current certificates. Blocks. Raises ValueError."""

@@ -35,6 +35,12 @@ from queuegate_server.identity.rest.paced_connections import ExcessiveAnswer, Pa
 from queuegate_server.identity.rest.provider_options import RestOptions, version_of
 from queuegate_server.identity.rest.request_statistics import RequestStep, StepObserver
 
+MAX_CONNECTIONS: Final = 32
+"""The maximum number of connections, and thus of concurrent requests: at 50 ms for each, 640
+requests a second, which is more than providers allow one client."""
+CONNECT_SECONDS: Final = 2.0
+"""How long TCP and TLS may take. `request_timeout` includes it; the shorter time tells a firewall
+that drops connections from a slow provider."""
 _CHUNK_BYTES: Final = 64 * 1024
 _KEEPALIVE_SECONDS: Final = 55.0
 """How long an idle connection is kept. A new one with TLS takes longer than the rest of a lookup.
@@ -78,7 +84,7 @@ class RestClient:
         self._tls_version = await version_of(self.options.ca_file)
         self._tls_checked = self._clock()
         connector = PacedConnector(
-            limit=self.options.max_connections,
+            limit=MAX_CONNECTIONS,
             keepalive_timeout=_KEEPALIVE_SECONDS,
             socket_factory=self._new_socket,
         )
@@ -87,7 +93,7 @@ class RestClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.options.connect_timeout),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
             skip_auto_headers=("User-Agent",),
         )
@@ -275,8 +281,7 @@ class RestClient:
     def _timeout_fault(self, what: str, error: TimeoutError) -> RequestFault:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return RequestFault(
-                f"{what}: no connection within {self.options.connect_timeout:g} s "
-                "(connect_timeout)",
+                f"{what}: no connection within {CONNECT_SECONDS:g} s",
                 "check the address, the port, and any firewalls and proxies",
             )
         return RequestFault(
@@ -370,7 +375,7 @@ async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
             fault = UnusableData if response.status == _OK else RequestFault
             raise fault(
                 f"{what}: the answer is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB",
-                "lower page_size",
+                "let the user be in fewer groups, or shorten their descriptions",
             )
     return bytes(body)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from queuegate_server.config_fields import Duration, check_file
+from queuegate_server.config_fields import check_file
 from queuegate_server.identity.rest.assertion import parse_certificate
 from queuegate_server.identity.rest.provider_options import (
     Address,
@@ -106,13 +106,6 @@ class EntraOptions(RestOptions):
     changes: Literal["none", "delta"] = "none"
     """none: a change counts when cached groups expire; delta: Microsoft Graph is asked for changes
     of groups and users."""
-    changes_interval: Annotated[Duration, Field(ge=1, le=60)] = 10.0
-    """With delta: how often Microsoft Graph is asked."""
-    repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 60.0
-    """With delta: when a change is applied again, in case a lookup still got the old groups. 0:
-    never."""
-    page_size: int = Field(999, ge=10, le=999)
-    """The number of entries per page."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

@@ -39,6 +39,14 @@ from queuegate_server.identity.rest.provider_names import (
 from queuegate_server.identity.rest.provider_options import secret_in, version_of
 from queuegate_server.identity.rest.rest_client import RestClient
 
+CHANGES_SECONDS: Final = 10.0
+"""How often Microsoft Graph is asked for changes: two requests each time, far below its limits. Its
+own delay is longer than that."""
+REPEAT_SECONDS: Final = 60.0
+"""When a change is applied again, because a lookup shortly after it may still get the old groups:
+the replicas of Microsoft Graph agree within a minute."""
+PAGE_SIZE: Final = 999
+"""The number of entries per page: the most that Microsoft Graph sends."""
 _ABSENT_CODE: Final = "Request_ResourceNotFound"
 _UPN: Final = re.compile(r"[!#$&'*+\-.0-9=A-Z^_`a-z{|}~]+@[0-9A-Za-z.\-]+")
 """The characters of user principal names, and of those of guests."""
@@ -81,9 +89,7 @@ class Tenant(GroupsWithIds):
         self._user_field = _USER_FIELDS[options.user_name]
         self._group_field = _GROUP_FIELDS[options.group_name]
         (self._credential,) = options.credentials
-        self.credentials = TokenCache(
-            self._token, lambda: version_of(self._credential), options.auth_retry_after, clock
-        )
+        self.credentials = TokenCache(self._token, lambda: version_of(self._credential), clock)
 
     async def id_of(self, name: str) -> str | NoSuchUser:
         """Return the id of the user of a name, if the account is enabled."""
@@ -122,8 +128,8 @@ class Tenant(GroupsWithIds):
             sink,
             self._names_of_user,
             self.former_names,
-            interval=options.changes_interval,
-            repeat_after=options.repeat_after,
+            interval=CHANGES_SECONDS,
+            repeat_after=REPEAT_SECONDS,
             is_vague=options.user_match == "casefold",
         )
 
@@ -229,7 +235,7 @@ class Tenant(GroupsWithIds):
             given = body if isinstance(body, dict) else {}
             return given.get("value"), given.get("@odata.nextLink")
 
-        first = address(self._api + path, {**query, "$top": str(self._options.page_size)})
+        first = address(self._api + path, {**query, "$top": str(PAGE_SIZE)})
         return linked_pages(fetch, first, "/v1.0/", what)
 
     async def _token(self) -> AccessToken:

@@ -5,7 +5,6 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from queuegate_server.config_fields import Duration
 from queuegate_server.identity.rest.provider_options import (
     Address,
     RestOptions,
@@ -80,10 +79,6 @@ class KeycloakOptions(RestOptions):
     changes: Literal["none", "admin_events"] = "none"
     """none: a change counts when cached groups expire; admin_events: Keycloak is asked for its
     admin events, which the realm must record."""
-    changes_interval: Annotated[Duration, Field(ge=0.1, le=30)] = 5.0
-    """With admin_events: how often Keycloak is asked."""
-    page_size: int = Field(500, ge=10, le=1000)
-    """The number of entries per page."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

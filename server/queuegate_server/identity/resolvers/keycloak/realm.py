@@ -51,6 +51,12 @@ from queuegate_server.identity.rest.provider_options import secret_in, version_o
 from queuegate_server.identity.rest.rest_client import RestClient
 from queuegate_server.identity.unique_names import UniqueNames
 
+CHANGES_SECONDS: Final = 5.0
+"""How often Keycloak is asked for its admin events, with one request, and when a change is applied
+again."""
+PAGE_SIZE: Final = 500
+"""The number of entries per page. Keycloak sends any number; more would only take longer to
+arrive."""
 RIGHTS_SECONDS: Final = 60.0
 """How long the API is known to show users, and names to be protected."""
 UNVERIFIED: Final = NoSuchUser("the user's email address is not verified")
@@ -71,7 +77,6 @@ class Realm(Provider):
         self.credentials = TokenCache(
             self._token,
             lambda: version_of(options.client_secret_file),
-            options.auth_retry_after,
             clock,
         )
         self.former_names = FormerNames(options)
@@ -157,8 +162,8 @@ class Realm(Provider):
             sink,
             self._names_of,
             self.former_names,
-            interval=options.changes_interval,
-            repeat_after=options.changes_interval,
+            interval=CHANGES_SECONDS,
+            repeat_after=CHANGES_SECONDS,
             is_vague=options.user_match == "casefold",
         )
 
@@ -335,9 +340,7 @@ class Realm(Provider):
                 listing.count_search()
             return await self._list(what, path, {**query, "first": str(first), "max": str(size)})
 
-        return offset_pages(
-            fetch, lambda item: text_field(item, "id", what), self._options.page_size, what
-        )
+        return offset_pages(fetch, lambda item: text_field(item, "id", what), PAGE_SIZE, what)
 
     async def _token(self) -> AccessToken:
         secret = await secret_in(self._options.client_secret_file, "client_secret_file")

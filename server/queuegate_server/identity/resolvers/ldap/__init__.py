@@ -10,7 +10,7 @@ ldap_resolver          names that no user can have
     group_lookup       more than max_groups, a primary group that is missing or not the only one
     name_search        names that several groups have
       search           truncated results, pages that were not requested, attributes of other names
-        ldap_connection  more requests than max_in_flight and max_queued; a server that is silent
+        ldap_connection  more requests than max_in_flight and 1024 more; a silent server
           bridge         256 KiB before the bind; pauses the server while it is ahead of us
             ldap_messages  64 MiB for one message, 64 KiB if it is no entry; what is not RFC 4511
             pending        answers to no request; 16 MiB for a lookup, 64 MiB for a listing (both

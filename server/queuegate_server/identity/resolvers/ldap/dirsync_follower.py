@@ -52,6 +52,8 @@ from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup, Users
 
+CHANGES_SECONDS: Final = 5.0
+"""How often Active Directory is asked for changes, with one request for each `group_base`."""
 DIRSYNC: Final = "1.2.840.113556.1.4.841"
 INCREMENTAL_VALUES: Final = b"\x80\0\0\0"
 """The flag LDAP_DIRSYNC_INCREMENTAL_VALUES, as a signed integer."""
@@ -102,7 +104,7 @@ class DirSyncFollower:
             queries = [_query(part, contexts) for part in self._parts]
             cookies = await self._start(connection, url, queries)
             while True:
-                await asyncio.sleep(self._options.changes_interval)
+                await asyncio.sleep(CHANGES_SECONDS)
                 server, _ = await self._pool.connection()
                 if str(server.url) != url:
                     raise ServerFault(f"lookups use {server.url} instead of {url} now")

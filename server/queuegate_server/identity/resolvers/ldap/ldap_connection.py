@@ -41,6 +41,9 @@ from queuegate_server.identity.resolvers.ldap.pending import (
     SearchResult,
 )
 
+MAX_QUEUED: Final = 1024
+"""The maximum number of queued requests on one connection: those of the lookups that may run at
+once, each of which sends a few at a time."""
 _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
 
@@ -88,7 +91,7 @@ class LdapConnection:
         """The password, during the bind: a server might repeat it."""
         self._pending = PendingRequests(self._abandon, self.close, self._hear)
         self._slots = asyncio.Semaphore(options.max_in_flight)
-        self._max_requests = options.max_in_flight + options.max_queued
+        self._max_requests = options.max_in_flight + MAX_QUEUED
         self._requests = 0
         """The number of requests in flight or waiting for a slot."""
         self._descriptor = descriptor
@@ -226,9 +229,8 @@ class LdapConnection:
         if self._requests >= self._max_requests:
             raise TooManyRequests(
                 "too many requests are waiting for the directory: max_in_flight "
-                f"({options.max_in_flight}) and max_queued ({options.max_queued}) have been "
-                "reached",
-                "raise max_queued, or find out why the directory is slow",
+                f"({options.max_in_flight}) are in progress, and {MAX_QUEUED} more wait",
+                "find out why the directory is slow",
             )
         message: int | None = None
         heard_at = self.heard_at

@@ -88,10 +88,6 @@ class MoreGroups(GroupOptions):
 class LdapOptions(GroupOptions, ResolverOptions):
     """Settings for the `ldap` resolver. Durations in seconds."""
 
-    lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
-    """How long one lookup may take, including failover."""
-    breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = 1.0
-    """How long a failing directory is paused before a trial lookup."""
     preset: PresetName | None = None
     """The type of directory; supplies defaults for options that are not set."""
     secrets_dir: Path | None = None
@@ -170,8 +166,6 @@ class LdapOptions(GroupOptions, ResolverOptions):
     changes_of_users: bool = False
     """Whether changes of users are followed as well, such as new, renamed, disabled and deleted
     ones."""
-    changes_interval: Annotated[Duration, Field(ge=0.1, le=30)] = 5.0
-    """With dirsync: how often Active Directory is asked."""
     repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 5.0
     """When a change is applied again, in case another server or memberOf lags behind. 0: never."""
     # Limits.
@@ -185,21 +179,6 @@ class LdapOptions(GroupOptions, ResolverOptions):
     """How long a server may take for one request."""
     max_in_flight: int = Field(64, ge=1, le=128)
     """The maximum number of requests in progress on one connection."""
-    max_queued: int = Field(1024, ge=0, le=100_000)
-    """The maximum number of queued requests on one connection; any more fail."""
-    # Connections.
-    max_age: Annotated[Duration, Field(ge=0.1, le=86_400)] = 900.0
-    """How long a connection is used before it is replaced, minus up to 10 %."""
-    idle_timeout: Annotated[Duration, Field(ge=0.1, le=86_400)] = 300.0
-    """How long an unused connection to a server other than the first is kept."""
-    keepalive_interval: Annotated[Duration, Field(ge=0.1, le=3600)] = 30.0
-    """How long a connection may be silent before it is tested."""
-    retry_after: Annotated[Duration, Field(ge=0.05, le=300)] = 1.0
-    """How long to avoid a server after a failure."""
-    fail_back_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 30.0
-    """The maximum pause after repeated failures while another server is available."""
-    auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 60.0
-    """The pause after rejected credentials, unless the password changes."""
 
     @model_validator(mode="before")
     @classmethod
@@ -292,9 +271,6 @@ class LdapOptions(GroupOptions, ResolverOptions):
                 self.nested != "off"
                 and all(kind.groups_from == "member_uid" for kind in self.group_kinds)
             ),
-            "max_queued must be 0 or at least max_in_flight": (
-                0 < self.max_queued < self.max_in_flight
-            ),
             "cert_file and key_file must be given together": (
                 bool(self.cert_file) != bool(self.key_file)
             ),
@@ -319,8 +295,6 @@ class LdapOptions(GroupOptions, ResolverOptions):
         if self.groups_from == "member_dn" and "memberuid" in map(str.lower, self.member_attribute):
             message = "memberUid lists the names of users, but groups_from is member_dn"
             result["member_attribute"] = message, "set groups_from: member_uid, or preset: posix"
-        if self.changes != "dirsync":
-            result |= unused(self, f"changes is {self.changes}", "changes_interval")
         if self.changes == "none":
             result |= unused(self, "changes is none", "repeat_after")
         return result

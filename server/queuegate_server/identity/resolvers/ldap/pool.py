@@ -26,6 +26,21 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
+MAX_AGE_SECONDS: Final = 900.0
+"""How long a connection is used before it is replaced, minus up to 10 %, so that the rights of the
+bind account and the addresses of servers are those of today. A replacement costs one bind."""
+IDLE_SECONDS: Final = 300.0
+"""How long an unused connection to a server other than the first is kept."""
+KEEPALIVE_SECONDS: Final = 30.0
+"""How long a connection may be silent before it is tested: shorter than firewalls forget it."""
+RETRY_SECONDS: Final = 1.0
+"""How long to avoid a server after a failure."""
+FAIL_BACK_SECONDS: Final = 30.0
+"""The maximum pause after repeated failures while another server is available, and so how long that
+one serves alone after the first has returned."""
+REJECTED_SECONDS: Final = 60.0
+"""The pause after rejected credentials, unless the password changes: repeated binds would lock the
+account."""
 _MAX_FAILED_REQUESTS: Final = 3
 """The number of consecutive failed lookups after which a connected server is avoided."""
 _JITTER: Final = 0.2
@@ -126,7 +141,7 @@ class ServerPool:
                 _LOG.warning("%s", fault.detail)
                 self._discovery_fault = fault
                 if not self.servers:
-                    pause = self.options.retry_after
+                    pause = RETRY_SECONDS
             await asyncio.sleep(pause)
 
 
@@ -178,7 +193,7 @@ class ServerConnection:
             connection = self._connection
             if connection is not None and connection.lost is None:
                 silent = time.monotonic() - connection.heard_at
-                if silent > 2 * self._options.keepalive_interval:
+                if silent > 2 * KEEPALIVE_SECONDS:
                     # The regular test is overdue, probably because the process was suspended or the
                     # machine migrated. Test the connection now.
                     with contextlib.suppress(LdapFault):
@@ -261,25 +276,24 @@ class ServerConnection:
 
     async def _pause(self, fault: LdapFault) -> None:
         """Wait before reconnecting to a failed server, with backoff if another one is connected."""
-        options = self._options
         if isinstance(fault, BadCredentials):
             await self._wait_for_password()
             return
-        seconds = options.retry_after
+        seconds = RETRY_SECONDS
         # This server is not connected, so any connected server is a different one.
         if any(server.is_connected for server in self._pool.servers):
             doublings = min(max(self._failed_attempts - 1, 0), _MAX_DOUBLINGS)
-            seconds = min(options.retry_after * 2.0**doublings, options.fail_back_after)
+            seconds = min(RETRY_SECONDS * 2.0**doublings, FAIL_BACK_SECONDS)
         spread = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
         await asyncio.sleep(seconds * spread)
 
     async def _wait_for_password(self) -> None:
-        """Wait until the password changes, but no longer than `auth_retry_after`."""
+        """Wait until the password changes, but no longer than `REJECTED_SECONDS`."""
         try:
             rejected = await self._connector.password()
         except LdapFault:
             rejected = b""
-        end = time.monotonic() + self._options.auth_retry_after
+        end = time.monotonic() + REJECTED_SECONDS
         while (left := end - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _POLL_PASSWORD_SECONDS))
             with contextlib.suppress(LdapFault):
@@ -288,13 +302,12 @@ class ServerConnection:
 
     async def _watch(self, connection: LdapConnection) -> None:
         """Watch a connection until it is closed: test it when silent, replace it when old."""
-        options = self._options
         spread = random.uniform(0.9, 1)  # noqa: S311 - no secret
-        expires_at = connection.opened_at + options.max_age * spread
+        expires_at = connection.opened_at + MAX_AGE_SECONDS * spread
         while connection.lost is None:
             now = time.monotonic()
-            silent_at = connection.heard_at + options.keepalive_interval
-            idle_at = connection.used_at + options.idle_timeout
+            silent_at = connection.heard_at + KEEPALIVE_SECONDS
+            idle_at = connection.used_at + IDLE_SECONDS
             wake_at = min(expires_at, silent_at, *(() if self._is_preferred else (idle_at,)))
             if await _wait_for(connection.ended, max(wake_at - now, 0.001)):
                 break
@@ -307,7 +320,7 @@ class ServerConnection:
             if now >= expires_at:
                 expires_at = now + await self._replace(connection)
                 connection = self._connection or connection
-            elif now >= connection.heard_at + options.keepalive_interval:
+            elif now >= connection.heard_at + KEEPALIVE_SECONDS:
                 with contextlib.suppress(LdapFault):
                     await connection.verify()
         if not self._is_preferred and not self._waiting:
@@ -318,19 +331,18 @@ class ServerConnection:
 
     async def _replace(self, old: LdapConnection) -> float:
         """Try to replace a connection; return the seconds until the next replacement or retry."""
-        options = self._options
         try:
             new = await self._connector.connect(self.url)
         except LdapFault as fault:
             _LOG.warning(
                 "directory server %s: the connection was not renewed: %s", self.url, fault.detail
             )
-            return options.retry_after
+            return RETRY_SECONDS
         self._connection = new
         task = asyncio.create_task(self._close_when_quiet(old))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-        return options.max_age
+        return MAX_AGE_SECONDS
 
     async def _close_when_quiet(self, connection: LdapConnection) -> None:
         await _wait_for(connection.quiet, self._options.lookup_timeout)

@@ -163,7 +163,7 @@ class SyncFollower:
         """Test the connection regularly. Does not delay reports. Raises LdapFault."""
         await self._has_loaded.wait()
         while True:
-            due_at = time.monotonic() + min(HEARTBEAT_SECONDS, self._options.keepalive_interval)
+            due_at = time.monotonic() + HEARTBEAT_SECONDS
             has_answered = await self._test(connection, url)
             is_changing = self._wake.is_set() or self._is_reporting
             if has_answered and not (is_changing or connection.is_receiving_change):

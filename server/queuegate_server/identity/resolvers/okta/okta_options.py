@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from queuegate_server.config_fields import Duration, check_file
+from queuegate_server.config_fields import check_file
 from queuegate_server.identity.rest.assertion import parse_private_key
 from queuegate_server.identity.rest.provider_options import (
     Origin,
@@ -67,10 +67,6 @@ class OktaOptions(RestOptions):
     changes: Literal["none", "system_log"] = "none"
     """none: a change counts when cached groups expire; system_log: Okta is asked for the events of
     its System Log."""
-    changes_interval: Annotated[Duration, Field(ge=1, le=60)] = 10.0
-    """With system_log: how often Okta is asked."""
-    page_size: int = Field(200, ge=10, le=200)
-    """The number of entries per page."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

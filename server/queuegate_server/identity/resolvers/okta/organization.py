@@ -35,6 +35,11 @@ from queuegate_server.identity.rest.provider_names import (
 from queuegate_server.identity.rest.provider_options import version_of
 from queuegate_server.identity.rest.rest_client import RestClient
 
+CHANGES_SECONDS: Final = 10.0
+"""How often Okta is asked for its System Log, and when a change is applied again. Six requests a
+minute are a small part of what Okta allows for the log."""
+PAGE_SIZE: Final = 200
+"""The number of entries per page: the most that Okta recommends."""
 _SCOPES: Final = "okta.users.read okta.groups.read"
 _LOG_SCOPE: Final = "okta.logs.read"
 _LOG_RIGHT: Final = "a role that may read the System Log, such as Report Administrator"
@@ -67,9 +72,9 @@ class Organization(GroupsWithIds):
         self._user_field = options.user_attribute or _LOGIN
 
     def _credentials(self, scope: str) -> Credentials:
-        options, pause = self._options, self._options.auth_retry_after
+        options = self._options
         if options.token_file is not None:
-            return FileToken(options.token_file, "token_file", "SSWS", pause, self._clock)
+            return FileToken(options.token_file, "token_file", "SSWS", self._clock)
         assert options.client_id is not None  # noqa: S101 - checked by the settings
         assert options.private_key_file is not None  # noqa: S101
         client, file = options.client_id, options.private_key_file
@@ -84,7 +89,7 @@ class Organization(GroupsWithIds):
             }
             return await self._client.token(url, form)
 
-        return TokenCache(token, lambda: version_of(file), pause, self._clock)
+        return TokenCache(token, lambda: version_of(file), self._clock)
 
     async def close(self) -> None:
         """Cancel requests for tokens."""
@@ -117,12 +122,12 @@ class Organization(GroupsWithIds):
         """Follow the organization's changes until cancelled. Raises CannotFollow."""
         options = self._options
         await follow(
-            SystemLog(self._api, options.page_size, self._events),
+            SystemLog(self._api, PAGE_SIZE, self._events),
             sink,
             self._names_of_user,
             self.former_names,
-            interval=options.changes_interval,
-            repeat_after=options.changes_interval,
+            interval=CHANGES_SECONDS,
+            repeat_after=CHANGES_SECONDS,
             is_vague=options.user_match == "casefold",
         )
 
@@ -226,7 +231,7 @@ class Organization(GroupsWithIds):
         query: Mapping[str, str],
         listing: MemberListing | None = None,
     ) -> Pages:
-        first = address(self._api + path, {**query, "limit": str(self._options.page_size)})
+        first = address(self._api + path, {**query, "limit": str(PAGE_SIZE)})
         return linked_pages(self._fetch(what, listing), first, self._below, what)
 
 
