@@ -1,10 +1,8 @@
 package io.queuegate;
 
 import com.google.protobuf.MessageLite;
-import io.queuegate.v1.CheckApplicationAccessResponse;
 import io.queuegate.v1.CheckQueueAccessResponse;
 import io.queuegate.v1.CheckResult;
-import io.queuegate.v1.ApplicationCheckResult;
 import io.queuegate.v1.Status;
 import java.util.ArrayList;
 import java.util.List;
@@ -76,21 +74,6 @@ final class Batches {
     return results;
   }
 
-  static List<Result> ofApplications(List<ApplicationCheckResult> items, int expected) {
-    expectCount(items.size(), expected);
-    List<Result> results = new ArrayList<>(items.size());
-    for (ApplicationCheckResult item : items) {
-      results.add(
-          item.hasDecision()
-              ? result(() -> decision(item.getDecision()))
-              : failed(
-                  results,
-                  item.hasError() ? item.getError() : null,
-                  item.hasSameErrorAs() ? item.getSameErrorAs() : -1));
-    }
-    return results;
-  }
-
   static void expectCount(int count, int expected) {
     if (count != expected) {
       throw Failures.contractViolated("the server returned " + count + " results for " + expected + " checks");
@@ -120,18 +103,6 @@ final class Batches {
   }
 
   static Decision decision(CheckQueueAccessResponse given) {
-    return consistent(
-        new Decision(
-            given.getAllowed(),
-            reason(given.getReason()),
-            given.getMatchedQueue(),
-            given.getMatchedSubject(),
-            given.getPolicyRevision(),
-            given.getEvaluatedQueue(),
-            false));
-  }
-
-  static Decision decision(CheckApplicationAccessResponse given) {
     return consistent(
         new Decision(
             given.getAllowed(),

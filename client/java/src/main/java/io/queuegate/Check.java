@@ -1,6 +1,5 @@
 package io.queuegate;
 
-import io.queuegate.v1.Cursor;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -20,7 +19,6 @@ public final class Check {
   private final Access access;
   private final List<String> groups;
   private final String realUser;
-  private final Cursor atLeast;
   private int hash;
 
   private Check(
@@ -29,15 +27,13 @@ public final class Check {
       String partition,
       Access access,
       List<String> groups,
-      String realUser,
-      Cursor atLeast) {
+      String realUser) {
     this.user = Objects.requireNonNull(user, "user");
     this.queue = Objects.requireNonNull(queue, "queue");
     this.partition = Objects.requireNonNull(partition, "partition");
     this.access = Objects.requireNonNull(access, "access");
     this.groups = groups;
     this.realUser = Objects.requireNonNull(realUser, "realUser");
-    this.atLeast = atLeast;
   }
 
   /**
@@ -48,7 +44,7 @@ public final class Check {
    * @return the question
    */
   public static Check of(String user, String queue) {
-    return new Check(user, queue, "", Access.SUBMIT, null, "", null);
+    return new Check(user, queue, "", Access.SUBMIT, null, "");
   }
 
   /**
@@ -58,7 +54,7 @@ public final class Check {
    * @return the question
    */
   public Check withAccess(Access access) {
-    return new Check(user, queue, partition, access, groups, realUser, atLeast);
+    return new Check(user, queue, partition, access, groups, realUser);
   }
 
   /**
@@ -68,7 +64,7 @@ public final class Check {
    * @return the question
    */
   public Check withPartition(String partition) {
-    return new Check(user, queue, partition, access, groups, realUser, atLeast);
+    return new Check(user, queue, partition, access, groups, realUser);
   }
 
   /**
@@ -80,7 +76,7 @@ public final class Check {
    */
   public Check withGroups(Collection<String> groups) {
     List<String> copy = Collections.unmodifiableList(new ArrayList<>(groups));
-    return new Check(user, queue, partition, access, copy, realUser, atLeast);
+    return new Check(user, queue, partition, access, copy, realUser);
   }
 
   /**
@@ -90,20 +86,7 @@ public final class Check {
    * @return the question
    */
   public Check withRealUser(String realUser) {
-    return new Check(user, queue, partition, access, groups, realUser, atLeast);
-  }
-
-  /**
-   * Demands that the decision reflect a change. If the server has not applied it, the error is a {@link
-   * QueuegateException.NotCaughtUp}. A {@link Gate} sends such a question to the server. Not for {@link
-   * Client#explain}.
-   *
-   * @param cursor the cursor that {@link Client#invalidate} or {@link Client#reload} returned; null if
-   *     none
-   * @return the question
-   */
-  public Check withAtLeast(Cursor cursor) {
-    return new Check(user, queue, partition, access, groups, realUser, cursor);
+    return new Check(user, queue, partition, access, groups, realUser);
   }
 
   /**
@@ -160,15 +143,6 @@ public final class Check {
     return realUser;
   }
 
-  /**
-   * Returns the change that the decision must reflect.
-   *
-   * @return the cursor; null if none
-   */
-  public Cursor atLeast() {
-    return atLeast;
-  }
-
   @Override
   public boolean equals(Object object) {
     if (this == object) {
@@ -183,8 +157,7 @@ public final class Check {
         && queue.equals(other.queue)
         && partition.equals(other.partition)
         && realUser.equals(other.realUser)
-        && Objects.equals(groups, other.groups)
-        && Objects.equals(atLeast, other.atLeast);
+        && Objects.equals(groups, other.groups);
   }
 
   @Override

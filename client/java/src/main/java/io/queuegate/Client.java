@@ -1,26 +1,22 @@
 package io.queuegate;
 
 import io.grpc.CallOptions;
+import io.grpc.Deadline;
+import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.queuegate.v1.AccessServiceGrpc;
-import io.queuegate.v1.BatchCheckApplicationAccessRequest;
 import io.queuegate.v1.BatchCheckQueueAccessRequest;
-import io.queuegate.v1.CheckApplicationAccessRequest;
 import io.queuegate.v1.CheckQueueAccessRequest;
-import io.queuegate.v1.ExplainApplicationAccessRequest;
-import io.queuegate.v1.ExplainApplicationAccessResponse;
-import io.queuegate.v1.ExplainQueueAccessRequest;
-import io.queuegate.v1.ExplainQueueAccessResponse;
 import io.queuegate.v1.ListQueuesRequest;
 import io.queuegate.v1.ListQueuesResponse;
-import io.queuegate.v1.ListUsersRequest;
-import io.queuegate.v1.ListUsersResponse;
+import io.queuegate.v1.ResolveUserGroupsRequest;
+import io.queuegate.v1.ResolveUserGroupsResponse;
+import io.queuegate.v1.UserGroupServiceGrpc;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Iterator;
 import java.util.List;
-import java.util.NoSuchElementException;
+import java.util.concurrent.TimeUnit;
 
 /**
  * A client of a queuegate server. Threads should share a client, since all its calls use a single
@@ -29,13 +25,16 @@ import java.util.NoSuchElementException;
  *
  * <p>Every call has a time limit, and throws a {@link QueuegateException} if there is no answer, which is
  * not a denial. It ends at once if its thread is interrupted, or its {@link io.grpc.Context} cancelled.
- * Explanations, lists of users, policies and other reports are messages of the contract.
  */
-public final class Client extends ServerCalls implements AutoCloseable {
+public final class Client implements AutoCloseable {
   private static final int PAGE_SIZE = 10_000;
 
-  private Client(Connection connection, Duration timeout, boolean isExplicit) {
-    super(connection, timeout, isExplicit);
+  private final Connection connection;
+  private final Duration timeout;
+
+  private Client(Connection connection, Duration timeout) {
+    this.connection = connection;
+    this.timeout = timeout;
   }
 
   /**
@@ -47,7 +46,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
    *     the setting
    */
   public static Client connect(ClientConfig config) {
-    return new Client(new Connection(config, System::getenv), config.timeout, false);
+    return new Client(new Connection(config, System::getenv), config.timeout);
   }
 
   Connection connection() {
@@ -63,7 +62,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
    */
   public Client within(Duration timeout) {
     ClientConfig.checkTimeout(timeout);
-    return new Client(connection, timeout, true);
+    return new Client(connection, timeout);
   }
 
   /** Closes the connection. Calls in progress and later ones throw {@link QueuegateException.Closed}. */
@@ -82,7 +81,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
   public Decision check(Check question) {
     Requests.faults(question).raise();
     return Batches.decision(
-        ask(AccessServiceGrpc.getCheckQueueAccessMethod(), Requests.request(question), limit(timeout)));
+        ask(AccessServiceGrpc.getCheckQueueAccessMethod(), Requests.request(question), limit()));
   }
 
   /**
@@ -96,7 +95,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
    */
   public List<Result> checkMany(List<Check> questions) {
     Requests.validateAll(questions);
-    CallOptions limit = limit(timeout);
+    CallOptions limit = limit();
     Result[] results = new Result[questions.size()];
     checkColumns(questions, results, limit);
     List<Integer> rest = new ArrayList<>();
@@ -144,33 +143,6 @@ public final class Client extends ServerCalls implements AutoCloseable {
   }
 
   /**
-   * Checks, and returns the evaluated ACLs and the origin of the groups as well.
-   *
-   * @param question the question, without {@link Check#withAtLeast}
-   * @return the explanation
-   * @throws QueuegateException if no decision is available
-   */
-  public ExplainQueueAccessResponse explain(Check question) {
-    Texts.Faults faults = Requests.faults(question);
-    if (question.atLeast() != null) {
-      faults.add("at_least", "is only for check and checkMany");
-    }
-    faults.raise();
-    ExplainQueueAccessRequest request =
-        ExplainQueueAccessRequest.newBuilder()
-            .setUser(Requests.user(question))
-            .setPartition(question.partition())
-            .setQueue(question.queue())
-            .setAccess(Requests.access(question.access()))
-            .setRealUser(question.realUser())
-            .build();
-    ExplainQueueAccessResponse response =
-        ask(AccessServiceGrpc.getExplainQueueAccessMethod(), request, limit(timeout));
-    Batches.decision(response.getDecision());
-    return response;
-  }
-
-  /**
    * Lists the configured queues that a user may use.
    *
    * @param question the user and the access; its queue limits the list to this queue and the queues below
@@ -181,9 +153,6 @@ public final class Client extends ServerCalls implements AutoCloseable {
   public List<String> listQueues(Check question) {
     Texts.Faults faults = Requests.questionFaults(question);
     faults.optional("prefix", question.queue());
-    if (question.atLeast() != null) {
-      faults.add("at_least", "is only for check and checkMany");
-    }
     faults.raise();
     ListQueuesRequest.Builder request =
         ListQueuesRequest.newBuilder()
@@ -193,124 +162,47 @@ public final class Client extends ServerCalls implements AutoCloseable {
             .setPrefix(question.queue())
             .setPageSize(PAGE_SIZE)
             .setRealUser(question.realUser());
-    CallOptions limit = limit(timeout);
+    CallOptions limit = limit();
     List<String> queues = new ArrayList<>();
     String token;
     do {
       token = request.getPageToken();
       ListQueuesResponse page = ask(AccessServiceGrpc.getListQueuesMethod(), request.build(), limit);
       queues.addAll(page.getQueuesList());
-      request.setPageToken(nextToken(page.getNextPageToken(), token));
+      request.setPageToken(page.getNextPageToken());
+      if (!token.isEmpty() && request.getPageToken().equals(token)) {
+        throw Failures.contractViolated("the server returned the same page token twice");
+      }
     } while (!request.getPageToken().isEmpty());
     return queues;
   }
 
   /**
-   * Lists the users who may use a queue, page by page. If a page is not complete, users may be missing. If
-   * the policy changes between two pages, the error is {@link QueuegateException.InvalidArgument}; start
-   * over. Each page has 30 s.
+   * Resolves a user's groups, as a check does. An unknown user or an unavailable resolver is an outcome
+   * rather than an error.
    *
-   * @param queue the full path of the queue
-   * @param partition the name of the partition; empty for {@code default}
-   * @param access the kind of access
-   * @return the pages, requested one by one; an iterator throws {@link QueuegateException}
+   * @param user the name of the user
+   * @param partition the partition whose resolver is used; empty for {@code default}
+   * @return the groups and their origin
+   * @throws QueuegateException if the server does not answer
    */
-  public Iterable<ListUsersResponse> listUsers(String queue, String partition, Access access) {
+  public ResolveUserGroupsResponse resolve(String user, String partition) {
     Texts.Faults faults = new Texts.Faults();
-    faults.required("queue", queue);
+    faults.required("user", user);
     faults.optional("partition", partition);
     faults.raise();
-    ListUsersRequest first =
-        ListUsersRequest.newBuilder()
-            .setQueue(queue)
-            .setPartition(partition)
-            .setAccess(Requests.access(access))
-            .build();
-    return () -> new UserPages(first);
+    ResolveUserGroupsRequest request =
+        ResolveUserGroupsRequest.newBuilder().setUser(user).setPartition(partition).build();
+    return ask(UserGroupServiceGrpc.getResolveUserGroupsMethod(), request, limit());
   }
 
-  /**
-   * Checks whether a user may view, modify or move an application.
-   *
-   * @param question the question, as the contract defines it
-   * @return the decision
-   * @throws QueuegateException if no decision is available
-   */
-  public Decision checkApplication(CheckApplicationAccessRequest question) {
-    return Batches.decision(
-        ask(AccessServiceGrpc.getCheckApplicationAccessMethod(), question, limit(timeout)));
+  <Q, R> R ask(MethodDescriptor<Q, R> method, Q request, CallOptions limit) {
+    return connection.call(method, limit, request);
   }
 
-  /**
-   * Checks many applications at once, as {@link #checkMany} does for queues.
-   *
-   * @param questions the questions, as the contract defines them
-   * @return the results, in the order of the questions
-   * @throws QueuegateException if a request fails
-   */
-  public List<Result> checkApplications(List<CheckApplicationAccessRequest> questions) {
-    CallOptions limit = limit(timeout);
-    return Batches.ask(
-        questions,
-        position -> position,
-        batch ->
-            Batches.ofApplications(
-                ask(
-                        AccessServiceGrpc.getBatchCheckApplicationAccessMethod(),
-                        BatchCheckApplicationAccessRequest.newBuilder().addAllChecks(batch).build(),
-                        limit)
-                    .getResultsList(),
-                batch.size()));
-  }
-
-  /**
-   * Checks an application, and returns the evaluated lists as well.
-   *
-   * @param question the question, as the contract defines it
-   * @return the explanation
-   * @throws QueuegateException if no decision is available
-   */
-  public ExplainApplicationAccessResponse explainApplication(CheckApplicationAccessRequest question) {
-    ExplainApplicationAccessResponse response =
-        ask(
-            AccessServiceGrpc.getExplainApplicationAccessMethod(),
-            ExplainApplicationAccessRequest.newBuilder().setCheck(question).build(),
-            limit(timeout));
-    Batches.decision(response.getDecision());
-    return response;
-  }
-
-  private static String nextToken(String next, String last) {
-    if (!next.isEmpty() && next.equals(last)) {
-      throw Failures.contractViolated("the server returned the same page token twice");
-    }
-    return next;
-  }
-
-  private final class UserPages implements Iterator<ListUsersResponse> {
-    private ListUsersRequest next;
-
-    UserPages(ListUsersRequest first) {
-      next = first;
-    }
-
-    @Override
-    public boolean hasNext() {
-      return next != null;
-    }
-
-    @Override
-    public ListUsersResponse next() {
-      if (next == null) {
-        throw new NoSuchElementException();
-      }
-      ListUsersRequest asked = next;
-      next = null; // no page follows an error
-      ListUsersResponse page =
-          ask(AccessServiceGrpc.getListUsersMethod(), asked, limit(POLICY_TIMEOUT));
-      String token = nextToken(page.getNextPageToken(), asked.getPageToken());
-      next = token.isEmpty() ? null : asked.toBuilder().setPageToken(token).build();
-      return page;
-    }
+  /** Returns the options of a call or of several that share the time limit. */
+  CallOptions limit() {
+    return CallOptions.DEFAULT.withDeadline(
+        Deadline.after(Math.max(timeout.toMillis(), 1), TimeUnit.MILLISECONDS));
   }
 }

@@ -1,10 +1,6 @@
 package io.queuegate;
 
-import io.grpc.ClientInterceptor;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Collections;
-import java.util.List;
 import java.util.Objects;
 
 /** Configures a client. Immutable. */
@@ -12,17 +8,12 @@ public final class ClientConfig {
   static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(1);
   private static final Duration MAX_TIMEOUT = Duration.ofDays(1);
   private static final int MAX_ATTEMPTS = 5; // gRPC silently caps larger numbers
-  private static final Duration MIN_BACKOFF = Duration.ofMillis(10);
-  private static final Duration MAX_BACKOFF = Duration.ofMinutes(1);
 
   final String address;
   final Duration timeout;
   final TlsConfig tls;
   final String tokenFile;
   final int attempts;
-  final Duration initialBackoff;
-  final Duration maxBackoff;
-  final List<ClientInterceptor> interceptors;
 
   private ClientConfig(Builder builder) {
     address = builder.address;
@@ -30,9 +21,6 @@ public final class ClientConfig {
     tls = builder.tls;
     tokenFile = builder.tokenFile;
     attempts = builder.attempts;
-    initialBackoff = builder.initialBackoff;
-    maxBackoff = builder.maxBackoff;
-    interceptors = Collections.unmodifiableList(new ArrayList<>(builder.interceptors));
   }
 
   /**
@@ -57,9 +45,6 @@ public final class ClientConfig {
     private TlsConfig tls;
     private String tokenFile = "";
     private int attempts = 4;
-    private Duration initialBackoff = Duration.ofMillis(50);
-    private Duration maxBackoff = Duration.ofMillis(500);
-    private List<ClientInterceptor> interceptors = Collections.emptyList();
 
     private Builder() {}
 
@@ -77,8 +62,7 @@ public final class ClientConfig {
 
     /**
      * Sets the time limit of a call, including retries and additional pages. Defaults to 1 s. {@link
-     * Client#reload}, {@link Client#validate} and each page of {@link Client#listUsers} have 30 s, and an
-     * invalidation that waits has 15 s, unless {@link Client#within} says otherwise.
+     * Client#within} sets another one.
      *
      * @param timeout positive, and at most a day
      * @return this builder
@@ -116,38 +100,15 @@ public final class ClientConfig {
 
     /**
      * Sets how often a call is tried that fails with UNAVAILABLE, or with CANCELLED because the server
-     * is shutting down. All calls are idempotent, so retries are safe. They respect a delay that the
-     * server requests, and pause while most calls fail.
+     * is shutting down. All calls are idempotent, so retries are safe. The pause before the second attempt
+     * is 50 ms, and it doubles each time up to 500 ms. Retries respect a delay that the server requests,
+     * and pause while most calls fail.
      *
      * @param attempts the maximum number of attempts, from 1 (no retries) to 5. Defaults to 4
      * @return this builder
      */
     public Builder attempts(int attempts) {
       this.attempts = attempts;
-      return this;
-    }
-
-    /**
-     * Sets the pauses between attempts, which double each time, with jitter.
-     *
-     * @param initial the pause before the second attempt, at least 10 ms. Defaults to 50 ms
-     * @param max the longest pause, at most 1 minute. Defaults to 500 ms
-     * @return this builder
-     */
-    public Builder backoff(Duration initial, Duration max) {
-      initialBackoff = Objects.requireNonNull(initial, "initial");
-      maxBackoff = Objects.requireNonNull(max, "max");
-      return this;
-    }
-
-    /**
-     * Sets interceptors of all calls and streams, such as those of tracing.
-     *
-     * @param interceptors in gRPC's order: the last one is called first
-     * @return this builder
-     */
-    public Builder interceptors(List<? extends ClientInterceptor> interceptors) {
-      this.interceptors = new ArrayList<>(interceptors);
       return this;
     }
 
@@ -161,12 +122,6 @@ public final class ClientConfig {
       checkTimeout(timeout);
       if (attempts < 1 || attempts > MAX_ATTEMPTS) {
         throw new IllegalArgumentException("attempts must be 1 to " + MAX_ATTEMPTS + ", not " + attempts);
-      }
-      if (initialBackoff.compareTo(MIN_BACKOFF) < 0
-          || maxBackoff.compareTo(initialBackoff) < 0
-          || maxBackoff.compareTo(MAX_BACKOFF) > 0) {
-        throw new IllegalArgumentException(
-            "backoff must be 10 ms to 1 minute, and the initial pause must not exceed the longest");
       }
       return new ClientConfig(this);
     }

@@ -60,7 +60,7 @@ final class Columns {
     Map<List<Object>, List<Integer>> alike = new LinkedHashMap<>();
     for (int i = 0; i < questions.size(); i++) {
       Check each = questions.get(i);
-      if (each.realUser().isEmpty() && each.atLeast() == null) {
+      if (each.realUser().isEmpty()) {
         alike.computeIfAbsent(Arrays.asList(each.partition(), each.access()), key -> new ArrayList<>()).add(i);
       }
     }

@@ -19,14 +19,12 @@ import io.grpc.netty.shaded.io.netty.handler.ssl.SslContext;
 import io.grpc.netty.shaded.io.netty.util.concurrent.DefaultThreadFactory;
 import io.grpc.stub.ClientCalls;
 import io.queuegate.v1.AccessServiceGrpc;
-import io.queuegate.v1.PolicyServiceGrpc;
 import io.queuegate.v1.UserGroupServiceGrpc;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -106,8 +104,7 @@ final class Connection {
             .keepAliveTime(5, TimeUnit.MINUTES)
             .keepAliveTimeout(5, TimeUnit.SECONDS)
             .build();
-    Channel inner = token == null ? managed : ClientInterceptors.intercept(managed, token);
-    channel = ClientInterceptors.intercept(inner, config.interceptors);
+    channel = token == null ? managed : ClientInterceptors.intercept(managed, token);
   }
 
   private BearerToken token(ClientConfig config, UnaryOperator<String> environment) {
@@ -146,17 +143,13 @@ final class Connection {
     }
     Map<String, Object> retries = new HashMap<>();
     retries.put("maxAttempts", (double) config.attempts);
-    retries.put("initialBackoff", seconds(config.initialBackoff.toMillis()));
-    retries.put("maxBackoff", seconds(config.maxBackoff.toMillis()));
+    retries.put("initialBackoff", "0.05s");
+    retries.put("maxBackoff", "0.5s");
     retries.put("backoffMultiplier", 2.0);
     // A call to a server that is shutting down fails with CANCELLED.
     retries.put("retryableStatusCodes", Arrays.asList("UNAVAILABLE", "CANCELLED"));
     List<Map<String, ?>> names = new ArrayList<>();
-    for (String service :
-        Arrays.asList(
-            AccessServiceGrpc.SERVICE_NAME,
-            UserGroupServiceGrpc.SERVICE_NAME,
-            PolicyServiceGrpc.SERVICE_NAME)) {
+    for (String service : Arrays.asList(AccessServiceGrpc.SERVICE_NAME, UserGroupServiceGrpc.SERVICE_NAME)) {
       names.add(Collections.singletonMap("service", service));
     }
     Map<String, Object> methods = new HashMap<>();
@@ -171,10 +164,6 @@ final class Connection {
     service.put("methodConfig", Collections.singletonList(methods));
     service.put("retryThrottling", throttling);
     return service;
-  }
-
-  private static String seconds(long millis) {
-    return String.format(Locale.ROOT, "%d.%03ds", millis / 1_000, millis % 1_000);
   }
 
   /** Makes a call. Throws QueuegateException. */

@@ -206,8 +206,6 @@ final class Failures {
       case CANCELLED:
         if (details.reason.equals("RESOLVER_UNAVAILABLE")) {
           return new QueuegateException.GroupsUnavailable(details);
-        } else if (details.reason.equals("NOT_CAUGHT_UP")) {
-          return new QueuegateException.NotCaughtUp(details);
         }
         return new QueuegateException.ServerUnavailable(details);
       default:

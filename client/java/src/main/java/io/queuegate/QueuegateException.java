@@ -134,16 +134,6 @@ public class QueuegateException extends RuntimeException {
     }
   }
 
-  /**
-   * The server has not applied the change in {@link Check#withAtLeast}, which was made on another
-   * server, or on this server before it was restarted.
-   */
-  public static final class NotCaughtUp extends ServerUnavailable {
-    NotCaughtUp(Details details) {
-      super(details);
-    }
-  }
-
   /** The decision depends on the user's groups, which the server could not resolve. */
   public static final class GroupsUnavailable extends Unavailable {
     GroupsUnavailable(Details details) {

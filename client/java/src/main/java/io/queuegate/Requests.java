@@ -11,17 +11,13 @@ final class Requests {
   private Requests() {}
 
   static CheckQueueAccessRequest request(Check question) {
-    CheckQueueAccessRequest.Builder request =
-        CheckQueueAccessRequest.newBuilder()
-            .setUser(user(question))
-            .setPartition(question.partition())
-            .setQueue(question.queue())
-            .setAccess(access(question.access()))
-            .setRealUser(question.realUser());
-    if (question.atLeast() != null) {
-      request.setAtLeast(question.atLeast());
-    }
-    return request.build();
+    return CheckQueueAccessRequest.newBuilder()
+        .setUser(user(question))
+        .setPartition(question.partition())
+        .setQueue(question.queue())
+        .setAccess(access(question.access()))
+        .setRealUser(question.realUser())
+        .build();
   }
 
   static UserGroupInformation user(Check question) {

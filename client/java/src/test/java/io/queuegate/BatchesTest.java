@@ -7,13 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.queuegate.v1.ApplicationCheckResult;
 import io.queuegate.v1.CheckQueueAccessColumnsResponse;
 import io.queuegate.v1.CheckQueueAccessRequest;
 import io.queuegate.v1.CheckQueueAccessResponse;
 import io.queuegate.v1.CheckResult;
 import io.queuegate.v1.ColumnsError;
-import io.queuegate.v1.Cursor;
 import io.queuegate.v1.Status;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -25,7 +23,6 @@ import org.junit.jupiter.api.Test;
 /** Many checks in a request: batches, columns, and their results. */
 class BatchesTest {
   private static final Status NOT_FOUND = Status.newBuilder().setCode(5).setMessage("no partition").build();
-  private static final Cursor CURSOR = Cursor.getDefaultInstance();
 
   private static CheckQueueAccessResponse decision(boolean allowed, io.queuegate.v1.Reason reason) {
     return CheckQueueAccessResponse.newBuilder().setAllowed(allowed).setReason(reason).build();
@@ -62,9 +59,6 @@ class BatchesTest {
     assertThrows(
         QueuegateException.ServerFailed.class,
         () -> Batches.ofQueues(Collections.singletonList(CheckResult.getDefaultInstance()), 2));
-    ApplicationCheckResult same = ApplicationCheckResult.newBuilder().setSameErrorAs(0).build();
-    ApplicationCheckResult failed = ApplicationCheckResult.newBuilder().setError(NOT_FOUND).build();
-    assertEquals("NOT_FOUND no partition", outcome(Batches.ofApplications(Arrays.asList(failed, same), 2).get(1)));
   }
 
   @Test
@@ -114,7 +108,6 @@ class BatchesTest {
     for (Check odd :
         Arrays.asList(
             Check.of("a", "root").withRealUser("livy"),
-            Check.of("a", "root").withAtLeast(CURSOR),
             Check.of("a", "root").withAccess(Access.ADMIN),
             Check.of("a", "root").withPartition("gpu"))) {
       List<Check> questions = new ArrayList<>(alike);

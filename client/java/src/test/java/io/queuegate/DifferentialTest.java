@@ -9,6 +9,7 @@ import io.queuegate.v1.ReloadPolicyResponse;
 import io.queuegate.v1.Severity;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -89,7 +90,7 @@ class DifferentialTest {
 
   private void round(Gate gate, AtomicLong barrier) throws Exception {
     change();
-    ReloadPolicyResponse reloaded = gate.client().within(Server.PATIENT).reload(true);
+    ReloadPolicyResponse reloaded = Admin.reload(gate.client(), true);
     barrier.set(reloaded.getRevision());
     for (Diagnostic each : reloaded.getDiagnosticsList()) {
       assertTrue(
@@ -110,11 +111,8 @@ class DifferentialTest {
       }
     }
     String partition = random.oneIn(2) ? "default" : "fair";
-    if (random.oneIn(2)) {
-      gate.client().within(Server.PATIENT).invalidate(RandomPolicies.USERS.subList(0, 2), partition, true);
-    } else {
-      gate.client().within(Server.PATIENT).invalidateAll(partition, true);
-    }
+    List<String> some = RandomPolicies.USERS.subList(0, 2);
+    Admin.invalidate(gate.client(), partition, random.oneIn(2) ? some : Collections.<String>emptyList());
     compare(gate, questions.subList(0, 500));
   }
 

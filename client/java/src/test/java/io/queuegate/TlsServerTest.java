@@ -1,5 +1,6 @@
 package io.queuegate;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -64,8 +65,8 @@ class TlsServerTest {
           Client dashboard = asking(known, token);
           Client stranger = asking(known, "wrong-token")) {
         assertTrue(scheduler.check(SUE).allowed());
-        assertThrows(QueuegateException.NotPermitted.class, () -> scheduler.explain(SUE));
-        assertTrue(dashboard.explain(SUE).getDecision().getAllowed());
+        assertThrows(QueuegateException.NotPermitted.class, () -> scheduler.resolve("sue", ""));
+        assertEquals("sue", dashboard.resolve("sue", "").getUserGroup().getUser());
         assertThrows(QueuegateException.NotPermitted.class, () -> dashboard.check(SUE));
         assertThrows(QueuegateException.NotPermitted.class, () -> stranger.check(SUE));
       }

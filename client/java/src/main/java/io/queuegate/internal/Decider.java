@@ -62,7 +62,7 @@ final class Decider {
   /** Returns the decision; null if the question must be sent to the server. */
   Decision decide(Check question) {
     Replica.State from = replica.state();
-    if (!from.rights.decide || question.atLeast() != null) {
+    if (!from.rights.decide) {
       return null;
     }
     Memory.Memo earlier = memory.find(question, from.generation);
@@ -83,7 +83,7 @@ final class Decider {
   /** Returns the decision if it does not depend on the user's groups; null otherwise. */
   Decision decideWithoutGroups(Check question) {
     Replica.State from = replica.state();
-    if (!from.rights.decide || question.atLeast() != null) {
+    if (!from.rights.decide) {
       return null;
     }
     Memory.Memo memo = memory.find(question, from.generation);
@@ -198,7 +198,7 @@ final class Decider {
     Replica.State from = replica.state();
     Check asked = question.queue().isEmpty() ? rooted(question) : question;
     Replica.PartitionPolicy local = locate(from, asked);
-    if (!from.rights.decide || local == null || question.atLeast() != null) {
+    if (!from.rights.decide || local == null) {
       return null;
     }
     Partition.Target target = local.partition.locate(asked.queue(), asked.access());

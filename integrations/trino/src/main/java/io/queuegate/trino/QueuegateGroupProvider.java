@@ -41,7 +41,7 @@ final class QueuegateGroupProvider implements GroupProvider {
   public Set<String> getGroups(String user) {
     ResolveUserGroupsResponse response;
     try {
-      response = client.resolve(user, partition, false);
+      response = client.resolve(user, partition);
     } catch (QueuegateException error) {
       throw unavailable(error.getMessage(), error);
     }
