@@ -70,15 +70,27 @@ def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
         raise invalid(name, f"must be one of {allowed}, not {value!r}") from None
 
 
-def seconds(name: str, value: object, *, may_be_zero: bool = False) -> float:
+def seconds(name: str, value: object) -> float:
     """Return a time limit in seconds as a float, after checking its range."""
+    number = _number_of_seconds(name, value)
+    if not 0 < number <= MAX_TIMEOUT:
+        limit = f"more than 0 and at most {MAX_TIMEOUT:.0f} seconds"
+        raise invalid(name, f"must be {limit}, not {value!r}")
+    return float(number)
+
+
+def stale(value: object, longest: float) -> float:
+    """Return how long a gate may decide without a lease, in seconds, after checking its range."""
+    number = _number_of_seconds("stale", value)
+    if not 0 <= number <= longest:
+        raise invalid("stale", f"must be 0 to {longest / 3600:.0f} h, not {value!r} s")
+    return float(number)
+
+
+def _number_of_seconds(name: str, value: object) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if not (0 < value <= MAX_TIMEOUT or (may_be_zero and value == 0)):
-        least = "0 or more" if may_be_zero else "more than 0"
-        limit = f"{least} and at most {MAX_TIMEOUT:.0f} seconds"
-        raise invalid(name, f"must be {limit}, not {value!r}")
-    return float(value)
+    return value
 
 
 def flag(name: str, value: object) -> bool:

@@ -198,14 +198,14 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 	}
 }
 
-// A server with an audit log forbids gates to decide.
-func TestAGateThatMayNotDecide(t *testing.T) {
+// A server with an audit log forbids gates to decide, unless it is told otherwise.
+func TestAGateOfAServerWithAnAuditLog(t *testing.T) {
 	alice := Check{User: "alice", Queue: "root"}
 	log := written(t, "")
 	arguments := []string{"--policy", written(t, yamlFor("alice")), "--set", allRoles + ",sync",
 		"--set", "audit.path=" + log, "--set", "audit.records=all"}
 	logged := captureLog(t)
-	address, _ := serve(t, "127.0.0.1:0", arguments...)
+	address, stop := serve(t, "127.0.0.1:0", arguments...)
 	var told atomic.Pointer[DecisionRecord]
 	gate, err := NewGate(GateConfig{
 		Config: Config{Address: address, Timeout: time.Minute}, Name: "shim 7",
@@ -222,6 +222,19 @@ func TestAGateThatMayNotDecide(t *testing.T) {
 	}
 	if !strings.Contains(logged.String(), "sync.local_decisions") {
 		t.Error(logged)
+	}
+	stop()
+	serve(t, address, append(arguments, "--set", "sync.local_decisions=allow")...)
+	eventually(t, "the gate decides", func() bool {
+		_, decided := gate.decide(&alice)
+		return decided
+	})
+	content, err := os.ReadFile(log)
+	if records := strings.Count(string(content), "\n"); records != 1 || err != nil {
+		t.Error("the server records what it decides itself:", string(content), err)
+	}
+	if record := told.Load(); record.Caller != "gate:shim 7" || record.Outcome != "allowed" || record.Stale {
+		t.Error(record)
 	}
 }
 

@@ -68,8 +68,9 @@ class Gate(GateMethods, Client):
                 partition, the gate logs this once, and uses the partition as soon as the server has
                 it.
             stale: How long the gate decides without a lease while the server is unreachable, in
-                seconds; after that, calls fail. Decisions without a lease have `stale` set. They
-                may not reflect a change for which a call with `wait` has already returned.
+                seconds, at most 24 h; after that, calls fail. Decisions without a lease have
+                `stale` set. They may not reflect a change for which a call with `wait` has already
+                returned.
             on_change: Called in a separate thread after the gate switches to another policy. Calls
                 do not overlap, and a single call may cover several changes. Exceptions are logged.
             on_decision: Called with a record of each decision that the gate makes itself, in the

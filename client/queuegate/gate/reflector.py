@@ -102,7 +102,7 @@ class Reflector:
                 f"name must have at most {MAX_NAME_BYTES} bytes and no control character"
             )
         name = name or f"{socket.gethostname()}/{os.getpid()}"
-        self._stale = _validation.seconds("stale", stale, may_be_zero=True)
+        self._stale = _validation.stale(stale, bounds.MAX_STALE_SECONDS)
         named = _validation.texts("partitions", partitions)
         self.replica = LocalReplica(is_complete=not named)
         self.session = GateSession(self.replica, name, named, stale=self._stale, agent=_agent())

@@ -49,6 +49,7 @@ def test_the_tests_of_the_module() -> None:
         "TestDecisionsAreTold",
         "TestOddTables",
         "TestAGateDecidesAsTheServer",
+        "TestAGateOfAServerWithAnAuditLog",
         "TestAGateInAProcessThatIsStopped",
         "TestAGateWhoseServerRestarts",
         "TestVectors",

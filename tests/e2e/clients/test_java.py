@@ -23,7 +23,7 @@ NEEDED = {
     "GateServerTest.callsThatWaitForGates",
     "GateVectorsTest.oddTables",
     "GateVectorsTest.vectors",
-    "PlantedFaultsTest.aTestFinds(Planted)[80]",
+    "PlantedFaultsTest.aTestFinds(Planted)[77]",
     "PlantedFaultsTest.withoutAFaultTheTestsPass",
     "SessionTest.aLeaseStartsWhenThePingIsSent",
     "TellingTest.aProgramThatTakesTime",

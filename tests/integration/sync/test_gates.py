@@ -298,7 +298,8 @@ def test_nothing_waits_for_a_gate_that_is_closed_before_it_is_live(
     [
         ({"on_change": 3}, TypeError, "on_change must be callable, not int"),
         ({"on_decision": 3}, TypeError, "on_decision must be callable, not int"),
-        ({"stale": -1}, ValueError, "stale must be 0 or more"),
+        ({"stale": -1}, ValueError, "stale must be 0 to 24 h, not -1 s"),
+        ({"stale": 86_401}, ValueError, "stale must be 0 to 24 h, not 86401 s"),
         ({"stale": None}, TypeError, "stale must be a number of seconds, not NoneType"),
         ({"stale": ""}, TypeError, "stale must be a number of seconds, not str"),
     ],

@@ -1,7 +1,6 @@
 package io.queuegate;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -19,6 +18,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -194,12 +194,24 @@ class GateServerTest {
   @Test
   void gatesThatMayNotDecide() throws Exception {
     Path policy = policy();
-    Path log = folder.resolve("audit.log");
-    try (Server server = Server.of(policy, "--set", "audit.path=" + log);
+    String[] audit = {"--set", "audit.path=" + folder.resolve("audit.log"), "--set", "audit.records=all"};
+    try (Server server = Server.of(policy, audit);
         Gate gate = Gate.open(GateConfig.builder().client(server.config()).build())) {
       Server.eventually("the gate knows", () -> gate.state() == GateState.FORBIDDEN);
       assertTrue(gate.check(ALICE).allowed());
       assertEquals(0, gate.decided());
+    }
+    List<DecisionRecord> told = new CopyOnWriteArrayList<>();
+    String[] allowed = Arrays.copyOf(audit, 6);
+    allowed[4] = "--set";
+    allowed[5] = "sync.local_decisions=allow";
+    try (Server server = Server.of(policy, allowed);
+        Gate gate =
+            Server.live(
+                Gate.open(GateConfig.builder().client(server.config()).onDecision(told::add).build()))) {
+      assertTrue(gate.checkLocally(ALICE).allowed());
+      assertEquals(1, told.size());
+      assertEquals(1, Files.readAllLines(folder.resolve("audit.log")).size(), "what the server decided");
     }
     try (Server server = Server.of(policy, "--set", "callers.loopback.roles=check");
         Gate gate = Gate.open(GateConfig.builder().client(server.config()).build())) {
