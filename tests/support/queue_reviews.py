@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry
 from queuegate.policy.acl import AclNames, parse
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import PartitionBuilder, Policy
-from queuegate_server.admission.annotations.rules import AdmissionResponse
 from queuegate_server.admission.queues.endpoint import QueueEndpoint
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.queues.reviewer import QueueReviewer
+from queuegate_server.admission.server.review import AdmissionResponse
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.observe.audit import AuditLog

@@ -9,26 +9,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, generate_latest
 
 from queuegate_server.admin.certificate import ops_certificate
-from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS, discard_body
-from queuegate_server.admin.http import AdminServer, Handler
+from queuegate_server.admin.http import AdminServer
 from queuegate_server.admin.readiness import Phase
 from queuegate_server.admission.annotations.namespaces import NamespaceCache, fetch_annotations
 from queuegate_server.admission.annotations.requester_groups import RequesterGroups
+from queuegate_server.admission.annotations.reviews import AnnotationReviews
 from queuegate_server.admission.annotations.yunikorn_settings import (
     YuniKornSettings,
     decode_settings,
     read_settings,
 )
 from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
-from queuegate_server.admission.server.app import AdmissionMetrics, Webhook
-from queuegate_server.admission.server.bodies import error_response
+from queuegate_server.admission.server.app import routes
 from queuegate_server.admission.server.endpoints import Endpoint
-from queuegate_server.admission.server.tls_connections import WebhookConnection, WebhookConnections
+from queuegate_server.admission.server.https_server import WebhookServer
+from queuegate_server.admission.server.metrics import AdmissionMetrics
+from queuegate_server.admission.server.tls_connections import WebhookConnections
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.watcher import WatchedValue
@@ -39,8 +39,6 @@ from queuegate_server.settings.listeners import HostPort
 from queuegate_server.settings.observability import Ops
 
 _LOG = logging.getLogger("queuegate_server.admission")
-GRACE_SECONDS: Final = 30.0
-"""Longer than a review may take (`endpoints.MAX_SECONDS`)."""
 _MAX_LOGGED_WARNINGS: Final = 20
 
 
@@ -145,28 +143,11 @@ async def serve_admission(
     )
     certificate = CertificateReloader(options.tls_cert, options.tls_key, options.client_ca_file)
     metrics = AdmissionMetrics(settings, certificate)
-
-    def is_processed(namespace: str) -> bool:
-        return settings.value.processes(namespace)
-
-    namespaces = None
-    if options.namespace_annotations:
-        fetch = partial(fetch_annotations, options.api_server, options.service_account)
-        namespaces = NamespaceCache(fetch, time.monotonic)
-    webhook = Webhook(
-        settings=lambda: settings.value,
-        namespaces=namespaces,
-        metrics=metrics,
-        policy_options=options.policy_options,
-        endpoints=() if backend is None else backend.register(metrics.registry, is_processed),
-        verifies_clients=options.client_ca_file is not None,
-        has_yunikorn_duties=options.yunikorn_duties,
-        groups=None if backend is None else backend.requester_groups(metrics.registry),
-        parsing=asyncio.Lock() if backend is None else backend.parsing,
-    )
+    endpoints = _endpoints(options, settings, metrics, backend)
     stop, reload = asyncio.Event(), asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)
-    server = WebhookServer(connections, webhook.routes(), middlewares)
+    handlers = routes(endpoints, metrics, verifies_clients=options.client_ca_file is not None)
+    server = WebhookServer(connections, handlers, middlewares)
     source = _AdminSource(metrics, backend)
     ops_tls = ops_certificate(options.ops)
     admin = AdminServer(options.ops_listen, source, ops_tls)
@@ -202,6 +183,33 @@ async def serve_admission(
     _LOG.info("stopped")
 
 
+def _endpoints(
+    options: AdmissionOptions,
+    settings: WatchedValue[Mapping[str, bytes], YuniKornSettings],
+    metrics: AdmissionMetrics,
+    backend: Backend | None,
+) -> list[Endpoint]:
+    """Return the endpoints for annotations, and those that depend on the policy."""
+
+    def is_processed(namespace: str) -> bool:
+        return settings.value.processes(namespace)
+
+    namespaces = None
+    if options.namespace_annotations:
+        fetch = partial(fetch_annotations, options.api_server, options.service_account)
+        namespaces = NamespaceCache(fetch, time.monotonic)
+    further = () if backend is None else backend.register(metrics.registry, is_processed)
+    annotations = AnnotationReviews(
+        settings=lambda: settings.value,
+        namespaces=namespaces,
+        policy_options=options.policy_options,
+        has_yunikorn_duties=options.yunikorn_duties,
+        groups=None if backend is None else backend.requester_groups(metrics.registry),
+        parsing=asyncio.Lock() if backend is None else backend.parsing,
+    )
+    return [*annotations.endpoints(), *further]
+
+
 def _read_settings(values: Mapping[str, bytes], environment: Mapping[str, str]) -> YuniKornSettings:
     texts = decode_settings(values)
     warnings = lint_settings(texts, environment)
@@ -211,75 +219,6 @@ def _read_settings(values: Mapping[str, bytes], environment: Mapping[str, str]) 
     if left > 0:
         _LOG.warning("more settings with probable mistakes", extra={"count": left})
     return read_settings(texts, environment)
-
-
-class WebhookServer:
-    """The webhook's HTTPS server. Limits the resources that clients can use."""
-
-    def __init__(
-        self,
-        connections: WebhookConnections,
-        routes: list[web.RouteDef],
-        middlewares: Sequence[Middleware] = (),
-    ) -> None:
-        self._connections = connections
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._draining = False
-        app = web.Application(middlewares=[self._bounded, *middlewares])
-        app.add_routes(routes)
-        app.on_response_prepare.append(self._before_headers)
-        self._runner = web.AppRunner(app, shutdown_timeout=TLS_SHUTDOWN_SECONDS)
-
-    async def start(self) -> None:
-        """Start serving."""
-        await self._connections.start(self._runner)
-
-    def drain(self) -> None:
-        """Close each connection after its next response, so that clients connect to another server.
-
-        A request that arrives while its idle connection is being closed would fail.
-        """
-        self._draining = True
-
-    async def close(self) -> None:
-        """Stop listening, finish requests in progress, and close all connections."""
-        self.drain()
-        await self._connections.close()
-        try:
-            async with asyncio.timeout(GRACE_SECONDS):
-                await self._idle.wait()
-        except TimeoutError:
-            _LOG.warning("cancelling reviews in progress", extra={"in_flight": self._in_flight})
-        await self._runner.cleanup()
-
-    @web.middleware
-    async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        connection = request.protocol
-        if not isinstance(connection, WebhookConnection):
-            raise TypeError("the connection is not a WebhookConnection")
-        connection.touch()
-        self._in_flight += 1
-        self._idle.clear()
-        try:
-            refusal = self._connections.refusal(request)
-            response = error_response(403, refusal) if refusal else await handler(request)
-        except web.HTTPException as error:
-            response = web.Response(status=error.status, text=f"{error.reason}\n")
-        finally:
-            connection.touch()
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
-        return response
-
-    async def _before_headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        if self._draining or not request.content.is_eof():
-            response.force_close()
-            response.headers["Connection"] = "close"
-        discard_body(request)
-        response.headers["Server"] = "queuegate"
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from queuegate_server.admission.server.app import Webhook as WebhookApp
+from queuegate_server.admission.annotations.reviews import AnnotationReviews
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
 from tests.support.manifests import (
     VERSIONS,
@@ -108,18 +108,15 @@ def test_services_select_pods() -> None:
 
 def test_webhooks_ask_what_is_served() -> None:
     never: Any = None
-    webhook_app = WebhookApp(
+    reviews = AnnotationReviews(
         settings=never,
         namespaces=None,
-        metrics=never,
         policy_options=DEFAULT_OPTIONS,
-        endpoints=(),
-        verifies_clients=False,
         has_yunikorn_duties=False,
         groups=None,
         parsing=never,
     )
-    routes = {route.path for route in webhook_app.routes()}
+    paths = {endpoint.path for endpoint in reviews.endpoints()}
     services = {service["metadata"]["name"]: service for service in of_kind(MANIFESTS, "Service")}
     seen = set()
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
@@ -133,7 +130,7 @@ def test_webhooks_ask_what_is_served() -> None:
                 ignored = asked["path"] in {"/validate-conf", "/queues"}
                 assert webhook["failurePolicy"] == ("Ignore" if ignored else "Fail")
                 assert webhook["sideEffects"] == "None"
-    assert seen == {*routes, "/queues"}
+    assert seen == {*paths, "/queues"}
 
 
 @pytest.mark.parametrize(("pod", "container"), CONTAINERS)

@@ -14,18 +14,14 @@ from typing import Any, Final
 import jsonpatch
 
 from queuegate import user_info
-from queuegate_server.admission.annotations.requests import (
+from queuegate_server.admission.annotations.requests import read_review
+from queuegate_server.admission.annotations.rules import AdmissionRequest, decide, verify
+from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from queuegate_server.admission.server.review import (
+    AdmissionResponse,
     MalformedReview,
-    read_review,
     write_review,
 )
-from queuegate_server.admission.annotations.rules import (
-    AdmissionRequest,
-    AdmissionResponse,
-    decide,
-    verify,
-)
-from queuegate_server.admission.annotations.yunikorn_settings import read_settings
 from tests.support.admission_vectors import CASES, body
 from tests.support.servers.webhook import patch_of
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 
-from queuegate_server.admission.annotations.requests import MalformedReview
-from queuegate_server.admission.server.app import AdmissionMetrics, Webhook
+from queuegate_server.admission.server.app import routes
 from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.endpoints import Answer, Endpoint, Handle
-from queuegate_server.formats.registry import DEFAULT_OPTIONS
+from queuegate_server.admission.server.metrics import AdmissionMetrics
+from queuegate_server.admission.server.review import MalformedReview
 
 NEVER = cast("Any", SimpleNamespace(reloads=1, failures=0, expires=0.0))
 
@@ -29,19 +29,8 @@ def answered(
 
     async def ask() -> tuple[int, str, str]:
         metrics = AdmissionMetrics(NEVER, NEVER)
-        webhook = Webhook(
-            settings=cast("Any", None),
-            namespaces=None,
-            metrics=metrics,
-            policy_options=DEFAULT_OPTIONS,
-            endpoints=[Endpoint("/own", handle)],
-            verifies_clients=verifies,
-            has_yunikorn_duties=False,
-            groups=None,
-            parsing=asyncio.Lock(),
-        )
         app = web.Application()
-        app.add_routes(webhook.routes())
+        app.add_routes(routes([Endpoint("/own", handle)], metrics, verifies_clients=verifies))
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()

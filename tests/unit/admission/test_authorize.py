@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from queuegate_server.admission.annotations.requests import MalformedReview
 from queuegate_server.admission.queues.authorize import (
     MAX_BYTES,
     NO_OPINION,
@@ -18,6 +17,7 @@ from queuegate_server.admission.queues.authorize import (
 from queuegate_server.admission.queues.body import MAX_GROUPS
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.server.bodies import RequestRefusal
+from queuegate_server.admission.server.review import MalformedReview
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import QueueDecisions

@@ -1,7 +1,7 @@
 """How long a handler of a further endpoint may take."""
 
-from queuegate_server.admission.process import GRACE_SECONDS
 from queuegate_server.admission.server.endpoints import MAX_SECONDS, seconds_to_answer
+from queuegate_server.admission.server.https_server import GRACE_SECONDS
 from tests.support.rows import rows
 
 

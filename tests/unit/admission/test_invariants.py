@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 
 from queuegate import user_info
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.annotations.requests import read_review, write_review
-from queuegate_server.admission.annotations.rules import (
-    AdmissionRequest,
-    AdmissionResponse,
-    decide,
-    verify,
-)
+from queuegate_server.admission.annotations.requests import read_review
+from queuegate_server.admission.annotations.rules import AdmissionRequest, decide, verify
 from queuegate_server.admission.annotations.workloads import METADATA
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from queuegate_server.admission.server.review import AdmissionResponse, write_review
 from tests.support.servers.webhook import patch_of
 
 SETTINGS = read_settings(
@@ -272,7 +268,7 @@ def test_any_object_gets_an_answer(kind: str, operation: str, new: Any, old: Any
 
 @given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))
 def test_any_body_is_read_or_refused(body: bytes) -> None:
-    from queuegate_server.admission.annotations.requests import MalformedReview
+    from queuegate_server.admission.server.review import MalformedReview
 
     try:
         read_review(body)

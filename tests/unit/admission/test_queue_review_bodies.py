@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.admission.annotations.requests import MalformedReview
 from queuegate_server.admission.queues import body as queue_body
 from queuegate_server.admission.queues.body import MAX_ENTRIES, MAX_GROUPS, read_queue_review
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.server.bodies import MAX_BODY_BYTES
+from queuegate_server.admission.server.review import MalformedReview
 from tests.support.long_work import finish
 from tests.support.queue_reviews import body
 from tests.support.rows import rows

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.admission.annotations.requests import write_review
-from queuegate_server.admission.annotations.rules import ALLOWED
 from queuegate_server.admission.queues.body import MAX_ENTRIES
 from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED
+from queuegate_server.admission.server.review import ALLOWED, write_review
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import PLACE, Reviewing, snapshot
 from tests.support.rows import rows

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from queuegate_server.admission.annotations.config_map import check_config_map
-from queuegate_server.admission.annotations.requests import write_review
-from queuegate_server.admission.annotations.rules import AdmissionRequest, AdmissionResponse
+from queuegate_server.admission.annotations.rules import AdmissionRequest
 from queuegate_server.admission.annotations.yunikorn_settings import MAX_PATTERN_CHARACTERS
 from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
+from queuegate_server.admission.server.review import AdmissionResponse, write_review
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
 from tests.support.rows import rows
 

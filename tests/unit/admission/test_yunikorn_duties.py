@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.annotations.requests import read_review
-from queuegate_server.admission.annotations.rules import AdmissionRequest, AdmissionResponse, decide
+from queuegate_server.admission.annotations.rules import AdmissionRequest, decide
 from queuegate_server.admission.annotations.workloads import METADATA
 from queuegate_server.admission.annotations.yunikorn_duties import add_duties, application_id
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from queuegate_server.admission.server.review import AdmissionResponse
 from tests.support.rows import rows
 
 FILTER = "admissionController.filtering."

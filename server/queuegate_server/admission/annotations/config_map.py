@@ -6,18 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from queuegate_server.admission.annotations.rules import (
-    UPDATE,
-    AdmissionRequest,
-    AdmissionResponse,
-    deny,
-)
+from queuegate_server.admission.annotations.rules import UPDATE, AdmissionRequest
 from queuegate_server.admission.annotations.workloads import UnreadableObject
 from queuegate_server.admission.annotations.yunikorn_settings import (
     YuniKornSettingsError,
     read_settings,
 )
 from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
+from queuegate_server.admission.server.review import AdmissionResponse, deny
 from queuegate_server.files.configmap import (
     CONFIGS,
     DEFAULTS,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.annotations.rules import AdmissionRequest, OwnGroups
@@ -16,8 +16,9 @@ from queuegate_server.admission.annotations.usable_groups import (
     Selection,
     UsableGroups,
 )
-from queuegate_server.admission.queues.decider import name_fault
+from queuegate_server.admission.server.metrics import groups_omitted, groups_unavailable
 from queuegate_server.admission.server.strangers import StrangerLookups, TooManyStrangers
+from queuegate_server.admission.server.user_names import name_fault
 from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
@@ -62,20 +63,8 @@ class RequesterGroups:
         self._recent = RecentGroups(clock)
         self._usable: tuple[tuple[int, str], asyncio.Task[UsableGroups]] | None = None
         self._logged: set[str] = set()
-        self._omitted = Counter(
-            "queuegate_admission_groups_omitted",
-            "Groups that the policy lists but that were not written into the annotation, because"
-            " YuniKorn's parser refuses their names, and with them the user.",
-            registry=registry,
-        )
-        self._unavailable = Counter(
-            "queuegate_admission_groups_unavailable",
-            "Reviews for which the requester's groups could not be looked up, by outcome: refused,"
-            " kubernetes (the groups in the request were used), recent (the annotation was checked"
-            " against the groups that the requester had before).",
-            ("outcome",),
-            registry=registry,
-        )
+        self._omitted = groups_omitted(registry)
+        self._unavailable = groups_unavailable(registry)
 
     async def of(
         self, request: AdmissionRequest, *, writes: bool, verified: bool, deadline: float

@@ -1,18 +1,16 @@
-"""Decodes and encodes AdmissionReviews. Pure.
+"""Decodes the AdmissionReviews of the endpoints for annotations. Pure.
 
 Bodies are decoded on the event loop, so decoding must be cheap for any input. msgspec decodes only
 the members that the rules inspect (3 MiB in 10 ms, without extra memory).
 """
 
-import base64
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
-from queuegate_server.admission.annotations.rules import AdmissionRequest, AdmissionResponse
+from queuegate_server.admission.annotations.rules import AdmissionRequest
 from queuegate_server.admission.annotations.workloads import (
     METADATA,
     POD,
@@ -20,44 +18,14 @@ from queuegate_server.admission.annotations.workloads import (
     UnreadableObject,
 )
 from queuegate_server.admission.server.bodies import count_entries
+from queuegate_server.admission.server.review import API_VERSION, KIND, MalformedReview, decoding
 
-API_VERSION: Final = "admission.k8s.io/v1"
-KIND: Final = "AdmissionReview"
-_MAX_MESSAGE: Final = 8 * 1024
-MAX_WARNING: Final = 256
-_MAX_WARNINGS: Final = 5
-"""The maximum length and number of warnings, followed by the number of the others. kubectl prints
-each. If the warnings of a request exceed 4096 characters, the API server truncates each to 256, and
-drops those that follow once the truncated ones reach 4096 (`recorder.AddWarning` in apiserver's
-`pkg/endpoints/filters/warning.go`, the same in 0.35 to 0.37)."""
-_FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
 """The maximum number of entries in a map. Lists may have twice as many."""
 MAX_REVISION_BYTES: Final = 256 * 1024
 MAX_REVISION_ENTRIES: Final = 20_000
 """The maximum size of a ControllerRevision, in bytes and in entries as `count_entries` counts them.
 Bounded because its data is decoded in full."""
-
-
-class MalformedReview(ValueError):
-    """The body is not a valid review; the message states the reason."""
-
-
-@contextmanager
-def decoding(kind: str) -> Iterator[None]:
-    """Raise MalformedReview if a body cannot be decoded in the block.
-
-    Args:
-        kind: What the body must be, with an article, such as `an AdmissionReview`.
-    """
-    try:
-        yield
-    except msgspec.ValidationError as error:
-        raise MalformedReview(f"the body is not {kind}: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedReview(f"the body is not JSON: {error}") from None
-    except RecursionError:
-        raise MalformedReview("the body is nested too deeply") from None
 
 
 class _Kind(TypedDict, total=False):
@@ -213,31 +181,3 @@ def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
         raise msgspec.ValidationError(f"{name}: {error}") from None
-
-
-def write_review(uid: str, response: AdmissionResponse) -> bytes:
-    """Encode the response to the request with the given UID."""
-    written: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
-    if response.message:
-        message = _shortened(response.message)
-        written["status"] = {"code": _FORBIDDEN, "reason": "Forbidden", "message": message}
-    if response.patch:
-        written["patchType"] = "JSONPatch"
-        written["patch"] = base64.b64encode(msgspec.json.encode(response.patch)).decode("ascii")
-    if response.warnings:
-        written["warnings"] = _bounded_warnings(response.warnings)
-    review = {"apiVersion": API_VERSION, "kind": KIND, "response": written}
-    return msgspec.json.encode(review)
-
-
-def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return the first warnings, followed by the number omitted."""
-    written = [_shortened(warning, MAX_WARNING) for warning in warnings[:_MAX_WARNINGS]]
-    more = len(warnings) - len(written)
-    return (
-        [*written, f"and {more} more {'warning' if more == 1 else 'warnings'}"] if more else written
-    )
-
-
-def _shortened(text: str, length: int = _MAX_MESSAGE) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"

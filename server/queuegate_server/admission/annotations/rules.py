@@ -21,7 +21,6 @@ from queuegate_server.admission.annotations.workloads import (
     POD,
     REPLICA_SET,
     REVISION,
-    Patch,
     PodMetadata,
     UnreadableObject,
     pod_metadata,
@@ -32,6 +31,7 @@ from queuegate_server.admission.annotations.yunikorn_settings import (
     YuniKornSettings,
     is_selected,
 )
+from queuegate_server.admission.server.review import ALLOWED, AdmissionResponse, deny
 
 BINDING: Final = "Binding"
 DEFAULT_NAMESPACE: Final = "default"
@@ -64,19 +64,6 @@ class AdmissionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionResponse:
-    """The result of a review: allowed (possibly with a patch) or denied (with a message)."""
-
-    allowed: bool
-    message: str = ""
-    patch: Patch = ()
-    warnings: tuple[str, ...] = ()
-
-
-ALLOWED: Final = AdmissionResponse(allowed=True)
-
-
-@dataclass(frozen=True, slots=True)
 class OwnGroups:
     """The requester's groups for the annotation, if they are not those in the request."""
 
@@ -92,11 +79,6 @@ UNKNOWN_GROUPS: Final = OwnGroups((), frozenset())
 
 class GroupsNeeded(Exception):
     """Raised if the decision depends on the requester's groups, and they are UNKNOWN_GROUPS."""
-
-
-def deny(message: str) -> AdmissionResponse:
-    """Return a denial with the given message."""
-    return AdmissionResponse(allowed=False, message=message)
 
 
 def concerns(request: AdmissionRequest) -> bool:

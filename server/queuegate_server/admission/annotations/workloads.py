@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from queuegate.user_info import ANNOTATION
+from queuegate_server.admission.server.review import Patch
 
 POD: Final = "Pod"
 REPLICA_SET: Final = "ReplicaSet"
@@ -30,9 +31,6 @@ METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 APPLICATION_ID: Final = "yunikorn.apache.org/app-id"
 """The key of the application ID, both as a label and as an annotation."""
 _APPLICATION_ID_LABELS: Final = (APPLICATION_ID, "applicationId", "spark-app-selector")
-
-Patch = tuple[Mapping[str, Any], ...]
-"""A JSON patch, as a sequence of operations."""
 
 
 class UnreadableObject(ValueError):

@@ -19,7 +19,6 @@ from queuegate_server.admission.annotations.rules import (
     DEFAULT_NAMESPACE,
     UPDATE,
     AdmissionRequest,
-    AdmissionResponse,
     Scope,
     concerns,
 )
@@ -30,6 +29,7 @@ from queuegate_server.admission.annotations.workloads import (
     pod_metadata,
 )
 from queuegate_server.admission.annotations.yunikorn_settings import YuniKornSettings
+from queuegate_server.admission.server.review import AdmissionResponse
 
 SCHEDULER: Final = "yunikorn"
 _OLD_KEYS: Final = {APPLICATION_ID: "applicationId", "yunikorn.apache.org/queue": "queue"}

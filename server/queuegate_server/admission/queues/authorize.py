@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queuegate.policy.decision import Access
-from queuegate_server.admission.annotations.requests import MalformedReview, decoding
 from queuegate_server.admission.queues.body import MAX_GROUPS
 from queuegate_server.admission.queues.decider import CannotDecide, Decider, Requester
 from queuegate_server.admission.queues.messages import action, reason_text
@@ -21,6 +20,7 @@ from queuegate_server.admission.queues.model import RequiredCheck
 from queuegate_server.admission.queues.records import QUESTIONS, QueueRecords, user_fields
 from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.endpoints import Answer
+from queuegate_server.admission.server.review import MalformedReview, decoding
 from queuegate_server.engine import Engine
 from queuegate_server.settings.admission import Authorization, Mode
 

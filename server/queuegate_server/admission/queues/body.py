@@ -12,15 +12,10 @@ from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
-from queuegate_server.admission.annotations.requests import (
-    API_VERSION,
-    KIND,
-    MalformedReview,
-    decoding,
-)
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.queues.walk import TooComplex
 from queuegate_server.admission.server.bodies import count_entries
+from queuegate_server.admission.server.review import API_VERSION, KIND, MalformedReview, decoding
 from queuegate_server.runtime.resources import no_garbage_collection
 
 MAX_GROUPS: Final = 10_000

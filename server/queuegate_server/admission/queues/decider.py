@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Decision
-from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.admission.queues.model import Outcome, RequiredCheck
 from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.strangers import StrangerLookups, TooManyStrangers
+from queuegate_server.admission.server.user_names import name_fault
 from queuegate_server.engine import (
     Engine,
     GroupsUnavailable,
@@ -20,11 +20,6 @@ from queuegate_server.engine import (
 )
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.settings.admission import Authorization, GroupSource
-
-MAX_NAME_BYTES: Final = 1_024
-"""The maximum size of a user name or group name, as in gRPC requests."""
-_MAX_SHORT: Final = 256
-"""Printable names of up to this length are valid. Nearly all names are."""
 
 INVALID_FIELD: Final = "invalid_field"
 """The reason in audit records of a request that cannot be decided, as in gRPC errors."""
@@ -172,15 +167,6 @@ class Decider:
                 f" {self._settings.key}.groups to directory"
             )
         return ""
-
-
-def name_fault(text: str) -> str:
-    """Return why a text cannot be the name of a user or group, such as `is empty`, or ""."""
-    if len(text) <= _MAX_SHORT and text.isprintable():
-        return "" if text else "is empty"
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
-        return f"has more than {MAX_NAME_BYTES} bytes"
-    return "has a control character" if CONTROL_CHARACTER.search(text) else ""
 
 
 def _is_name(text: str) -> bool:

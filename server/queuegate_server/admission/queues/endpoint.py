@@ -3,12 +3,11 @@
 import logging
 from typing import Final
 
-from queuegate_server.admission.annotations.requests import write_review
-from queuegate_server.admission.annotations.rules import AdmissionResponse
 from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.server.endpoints import Answer
+from queuegate_server.admission.server.review import AdmissionResponse, write_review
 
 _LOG = logging.getLogger("queuegate_server.admission.queues")
 _MAX_LOGGED: Final = 1_000

@@ -8,10 +8,10 @@ from typing import Final
 
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.names import DEFAULT_PARTITION
-from queuegate_server.admission.annotations.requests import MAX_WARNING
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
 from queuegate_server.admission.queues.names import PLACES
+from queuegate_server.admission.server.review import MAX_WARNING
 
 MAX_USABLE: Final = 5
 """The maximum number of usable queues in a message."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 
 from queuegate.decision_record import Record
 from queuegate_server.admission.queues.decider import INVALID_FIELD, CannotDecide
@@ -14,6 +14,7 @@ from queuegate_server.admission.queues.model import (
     RequiredCheck,
 )
 from queuegate_server.admission.queues.places import checked_schedulers
+from queuegate_server.admission.server.metrics import queue_decisions
 from queuegate_server.decisions.log import (
     ERROR,
     NUMBERS,
@@ -50,17 +51,7 @@ class QueueRecords:
         """
         self._decisions = decisions
         self._wall = wall
-        self._counter = Counter(
-            "queuegate_admission_queue_decisions",
-            "Decisions about the queues that objects name, by scheduler (places: one of"
-            " admission.queues.schedulers.places; unqueued: the object names no queue; any: the"
-            " object is too complex; authorize: a question of `kubectl auth can-i`), outcome"
-            " (allowed; denied; refused: the name cannot be that of a queue, or the object is too"
-            " complex; error: the request fails) and mode: in warn mode, denied and refused objects"
-            " are accepted; off: no object depends on the decision.",
-            ("scheduler", "outcome", "mode"),
-            registry=registry,
-        )
+        self._counter = queue_decisions(registry)
 
     async def record(
         self,

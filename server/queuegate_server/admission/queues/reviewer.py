@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Callable, Generator, Sequence
 
 from queuegate.policy.decision import Decision
-from queuegate_server.admission.annotations.rules import ALLOWED, AdmissionResponse, deny
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.checks import UNQUEUED, requirements
@@ -23,6 +22,7 @@ from queuegate_server.admission.queues.names import AmbiguousNames, QueueNames
 from queuegate_server.admission.queues.places import build_places, only_scheduler
 from queuegate_server.admission.queues.records import METHOD, QueueRecords, review_fields
 from queuegate_server.admission.queues.usable_queues import UsableQueues
+from queuegate_server.admission.server.review import ALLOWED, AdmissionResponse, deny
 from queuegate_server.admission.server.strangers import StrangerLookups
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.formats.yunikorn import go_regexp

@@ -1,4 +1,4 @@
-"""Further endpoints of the webhook, whose handlers decode the request body themselves."""
+"""The endpoints of the webhook, whose handlers decode the request body themselves."""
 
 from typing import Final, NamedTuple, Protocol
 
@@ -45,6 +45,8 @@ class Endpoint(NamedTuple):
 
     path: str
     handle: Handle
+    is_cancelled: bool = True
+    """Whether the handler is cancelled if it has not answered soon after the deadline."""
 
 
 def seconds_to_answer(timeout: str | None) -> float:

@@ -6,10 +6,10 @@ import pytest
 
 from queuegate.cli.commands import explain
 from queuegate.policy.decision import NO_MATCH, OUTCOMES, UNKNOWN_USER, Access, Decision
-from queuegate_server.admission.annotations.requests import MAX_WARNING
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import Obstacle, RequiredCheck, Usable
+from queuegate_server.admission.server.review import MAX_WARNING
 from queuegate_server.settings.admission import Mode
 from tests.support.rows import rows
 

@@ -1,0 +1,19 @@
+"""The names of users and groups in requests. Pure."""
+
+from typing import Final
+
+from queuegate.policy.names import CONTROL_CHARACTER
+
+MAX_NAME_BYTES: Final = 1_024
+"""The maximum size of a user name or group name, as in gRPC requests."""
+_MAX_SHORT: Final = 256
+"""Printable names of up to this length are valid. Nearly all names are."""
+
+
+def name_fault(text: str) -> str:
+    """Return why a text cannot be the name of a user or group, such as `is empty`, or ""."""
+    if len(text) <= _MAX_SHORT and text.isprintable():
+        return "" if text else "is empty"
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        return f"has more than {MAX_NAME_BYTES} bytes"
+    return "has a control character" if CONTROL_CHARACTER.search(text) else ""
