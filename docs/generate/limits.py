@@ -8,16 +8,13 @@ from queuegate import _channel, user_info
 from queuegate.gate import bounds, replica, state
 from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
-from queuegate_server.admission.annotations import requests, yunikorn_settings
+from queuegate_server.admission.annotations import yunikorn_settings
 from queuegate_server.admission.queues import (
-    body,
-    checks,
     messages,
     names,
     usable_queues,
-    walk,
 )
-from queuegate_server.admission.server import bodies, strangers, tls_connections
+from queuegate_server.admission.server import review_limits
 from queuegate_server.config_fields import written_size
 from queuegate_server.console import app, forms, sessions, views
 from queuegate_server.console.pages import change
@@ -401,21 +398,24 @@ def _servers() -> list[tuple[str, str]]:
 
 
 def _webhook() -> list[tuple[str, str]]:
-    small = _size(bodies.SMALL_BODY_BYTES)
-    further = f"further ones wait for {bodies.WAIT_SECONDS:g} s"
-    entries = _count(bodies.SMALL_BODY_ENTRIES)
+    small = _size(review_limits.SMALL_BODY_BYTES)
+    further = f"further ones wait for {review_limits.LARGE_BODY_WAIT_SECONDS:g} s"
+    entries = _count(review_limits.SMALL_BODY_ENTRIES)
     return [
         (
             "Connections; a new one replaces the one that has been idle longest",
-            _count(tls_connections.MAX_CONNECTIONS),
+            _count(review_limits.MAX_CONNECTIONS),
         ),
-        ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
+        ("Body of a review", _size(review_limits.MAX_BODY_BYTES)),
         (
             f"Bodies above {small} or {entries} entries at once, per endpoint; {further}",
-            _count(bodies.LARGE_BODIES),
+            _count(review_limits.LARGE_BODIES),
         ),
         ("ConfigMaps checked at once; further ones wait until the API server's time limit", "1"),
-        ("Entries in a list or map of names, labels or annotations", _count(requests.MAX_ENTRIES)),
+        (
+            "Entries in a list or map of names, labels or annotations",
+            _count(review_limits.MAX_MAP_ENTRIES),
+        ),
         (
             "Regular expression in the webhook's settings",
             f"{_count(yunikorn_settings.MAX_PATTERN_CHARACTERS)} characters",
@@ -427,27 +427,30 @@ def _queues() -> list[tuple[str, str]]:
     return [
         (
             "Different queues in an object; in an update, only those that are new",
-            _count(checks.MAX_QUEUES),
+            _count(review_limits.MAX_QUEUES),
         ),
-        ("Places in an object that name a queue", _count(walk.MAX_FOUND)),
+        ("Places in an object that name a queue", _count(review_limits.MAX_FOUND)),
         ("Name of a queue in an object", f"{_count(names.MAX_NAME)} characters"),
         (
             "Entries in all lists and maps of an object, except in `managedFields`",
-            _count(body.MAX_ENTRIES),
+            _count(review_limits.MAX_OBJECT_ENTRIES),
         ),
-        ("Levels of an object; far more are an HTTP error", _count(walk.MAX_DEPTH)),
-        ("Groups of the requester; more are an HTTP error", _count(body.MAX_GROUPS)),
+        ("Levels of an object; far more are an HTTP error", _count(review_limits.MAX_DEPTH)),
+        (
+            "Groups of the requester; more are an HTTP error",
+            _count(review_limits.MAX_REQUEST_GROUPS),
+        ),
         (
             "Name of the requester; a longer one is an HTTP error",
             f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8",
         ),
         (
             "Lookups at once of users never seen, from clients without a certificate",
-            _count(strangers.MAX_RUNNING),
+            _count(review_limits.MAX_STRANGERS_RUNNING),
         ),
         (
             "Reviews that wait for such a lookup; further ones are an HTTP error",
-            _count(strangers.MAX_WAITING),
+            _count(review_limits.MAX_STRANGERS_WAITING),
         ),
         ("Usable queues that a message lists", _count(messages.MAX_USABLE)),
         ("Search for usable queues", f"{usable_queues.SECONDS * 1000:g} ms"),

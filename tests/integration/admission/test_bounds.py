@@ -16,12 +16,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from queuegate_server.admission.server.bodies import (
+from queuegate_server.admission.server.review_limits import (
     LARGE_BODIES,
+    MAX_CONNECTIONS,
     SMALL_BODY_BYTES,
     SMALL_BODY_ENTRIES,
 )
-from queuegate_server.admission.server.tls_connections import MAX_CONNECTIONS
 from queuegate_server.runtime.resources import raise_file_limit
 from tests.support.eventually import eventually
 from tests.support.servers.webhook import Webhook, patch_of

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from queuegate_server.admin.connections import MAX_HEAD_BYTES
-from queuegate_server.admission.annotations.requests import MAX_REVISION_BYTES, MAX_REVISION_ENTRIES
-from queuegate_server.admission.server.bodies import SMALL_BODY_BYTES
+from queuegate_server.admission.server.review_limits import (
+    MAX_REVISION_BYTES,
+    MAX_REVISION_ENTRIES,
+    SMALL_BODY_BYTES,
+)
 from tests.resilience.isolation.promise import Observation, observed
 from tests.resilience.isolation.web_floods import flood_process, run_flood
 from tests.support.servers.webhook import Webhook

@@ -8,16 +8,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from queuegate_server.admission.queues.authorize import (
-    MAX_BYTES,
-    NO_OPINION,
-    QueueAuthorizer,
-    read_question,
-)
-from queuegate_server.admission.queues.body import MAX_GROUPS
+from queuegate_server.admission.queues.authorize import NO_OPINION, QueueAuthorizer, read_question
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.review import MalformedReview
+from queuegate_server.admission.server.review_limits import MAX_QUESTION_BYTES, MAX_REQUEST_GROUPS
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import QueueDecisions
@@ -128,7 +123,7 @@ async def test_only_verified_callers_may_ask() -> None:
         (body().replace(b"SubjectAccessReview", b"TokenReview"), "authorization.k8s.io/v1 or"),
         (body(version="v2"), "authorization.k8s.io/v1 or"),
         (body(name=1), "the body is not a SubjectAccessReview"),
-        (body(groups=["x"] * (MAX_GROUPS + 1)), "spec.groups has more than"),
+        (body(groups=["x"] * (MAX_REQUEST_GROUPS + 1)), "spec.groups has more than"),
     ],
 )
 async def test_other_bodies_are_malformed(content: bytes, message: str) -> None:
@@ -138,7 +133,7 @@ async def test_other_bodies_are_malformed(content: bytes, message: str) -> None:
 
 async def test_long_bodies_are_refused() -> None:
     with pytest.raises(RequestRefusal) as refused:
-        await Authorizing().ask(body() + b" " * MAX_BYTES)
+        await Authorizing().ask(body() + b" " * MAX_QUESTION_BYTES)
     assert refused.value.status == 413
 
 

@@ -1,7 +1,7 @@
 """How long a handler of a further endpoint may take."""
 
-from queuegate_server.admission.server.endpoints import MAX_SECONDS, seconds_to_answer
-from queuegate_server.admission.server.https_server import GRACE_SECONDS
+from queuegate_server.admission.server.endpoints import seconds_to_answer
+from queuegate_server.admission.server.review_limits import GRACE_SECONDS, MAX_TIMEOUT_SECONDS
 from tests.support.rows import rows
 
 
@@ -11,4 +11,4 @@ def test_seconds_to_answer(timeout: str | None, expected: float) -> None:
 
 
 def test_reviews_can_finish_before_shutdown() -> None:
-    assert seconds_to_answer("1h") < MAX_SECONDS <= GRACE_SECONDS
+    assert seconds_to_answer("1h") < MAX_TIMEOUT_SECONDS <= GRACE_SECONDS

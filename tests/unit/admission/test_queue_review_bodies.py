@@ -10,15 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.admission.queues import body as queue_body
-from queuegate_server.admission.queues.body import MAX_ENTRIES, MAX_GROUPS, read_queue_review
+from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.model import QueueReview
-from queuegate_server.admission.server.bodies import MAX_BODY_BYTES
 from queuegate_server.admission.server.review import MalformedReview
+from queuegate_server.admission.server.review_limits import (
+    MAX_BODY_BYTES,
+    MAX_OBJECT_ENTRIES,
+    MAX_REQUEST_GROUPS,
+)
 from tests.support.long_work import finish
 from tests.support.queue_reviews import body
 from tests.support.rows import rows
 
-TOO_MANY = f"the object has more than {MAX_ENTRIES} entries"
+TOO_MANY = f"the object has more than {MAX_OBJECT_ENTRIES} entries"
 
 
 def decoded(content: bytes) -> QueueReview:
@@ -79,7 +83,10 @@ def test_absent_fields_are_empty() -> None:
         ({"uid": 1}, "Expected `str`"),
         ({"userInfo": {}}, "request.userInfo.username must not be empty"),
         ({"userInfo": {"username": "a", "groups": "dev"}}, "Expected `array"),
-        ({"userInfo": {"username": "a", "groups": ["g"] * (MAX_GROUPS + 1)}}, "groups has more"),
+        (
+            {"userInfo": {"username": "a", "groups": ["g"] * (MAX_REQUEST_GROUPS + 1)}},
+            "groups has more",
+        ),
         ({"object": []}, "Expected `object"),
         ({"object": "text"}, "Expected `object"),
         ({"dryRun": "yes"}, "Expected `bool"),
@@ -110,13 +117,13 @@ def test_malformed_bodies(content: bytes) -> None:
 @pytest.mark.parametrize("unit", [",[{", ',[{"\\', ',"', ',\\\\"', ',"\\"'])
 @pytest.mark.parametrize("before", range(4))
 def test_text_does_not_count_as_entries(unit: str, before: int) -> None:
-    new = {"data": {"a" * before: unit * MAX_ENTRIES, "b": ["", unit]}}
+    new = {"data": {"a" * before: unit * MAX_OBJECT_ENTRIES, "b": ["", unit]}}
     assert decoded(body("alice", new)).new == new
 
 
 @rows
 def test_entries_are_counted(entry: str, each: int) -> None:
-    most = (MAX_ENTRIES - 1) // each
+    most = (MAX_OBJECT_ENTRIES - 1) // each
     for count, fault in ((most, ""), (most + 1, TOO_MANY)):
         spec = json.loads(f"[{','.join([entry] * count)}]")
         review = decoded(written({"spec": spec}))
@@ -130,7 +137,7 @@ def test_entries_are_counted_in_every_step(value: dict[str, Any], step: int) -> 
     content = written({"data": value})
     for limit, fault in ((entries({"data": value}), False), (entries(value), True)):
         with (
-            mock.patch.object(queue_body, "MAX_ENTRIES", limit),
+            mock.patch.object(queue_body, "MAX_OBJECT_ENTRIES", limit),
             mock.patch.object(queue_body, "_STEP_BYTES", step),
         ):
             assert bool(decoded(content).fault) is fault
@@ -145,7 +152,7 @@ def entries(value: object) -> int:
 
 @pytest.mark.parametrize("value", ["", ',"', '\\",'])
 def test_keys_are_entries(value: str) -> None:
-    new = {str(number): value for number in range(MAX_ENTRIES - 1)}
+    new = {str(number): value for number in range(MAX_OBJECT_ENTRIES - 1)}
     assert decoded(body("alice", {"data": new})).new == {"data": new}
     assert decoded(body("alice", {"data": new | {"x": ""}})).fault == TOO_MANY
 
@@ -178,11 +185,11 @@ def test_members_that_look_like_the_managed_fields_are_searched() -> None:
 
 
 def test_an_old_object_of_too_many_entries_is_not_decoded() -> None:
-    review = decoded(written({"spec": 1}, {"spec": [0] * MAX_ENTRIES}))
+    review = decoded(written({"spec": 1}, {"spec": [0] * MAX_OBJECT_ENTRIES}))
     assert (review.new, review.old, review.fault) == ({"spec": 1}, None, "")
 
 
-LARGE: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": [0] * MAX_ENTRIES}
+LARGE: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": [0] * MAX_OBJECT_ENTRIES}
 
 
 @pytest.mark.parametrize(
@@ -221,7 +228,7 @@ def test_deep_nesting(unit: bytes) -> None:
 
 @pytest.mark.parametrize("unit", [b'\\"', b"\\", b'",', b'"', b",", b"[]", b'"a":'])
 def test_hostile_bodies_take_linear_time(unit: bytes) -> None:
-    text = b"," * MAX_ENTRIES + unit * (MAX_BODY_BYTES // len(unit) - MAX_ENTRIES)
+    text = b"," * MAX_OBJECT_ENTRIES + unit * (MAX_BODY_BYTES // len(unit) - MAX_OBJECT_ENTRIES)
     started = time.process_time()
     with pytest.raises(MalformedReview):
         decoded(b'{"' + text)
@@ -233,7 +240,7 @@ def test_hostile_objects_take_linear_time(unit: str) -> None:
     """Parts of the text that is cut out occur again and again."""
     text = unit * (MAX_BODY_BYTES // 8 // len(unit))
     metadata = {"labels": {"a": text}, "managedFields": text}
-    content = written({"metadata": metadata, "spec": [f"{text}a", [0] * MAX_ENTRIES]})
+    content = written({"metadata": metadata, "spec": [f"{text}a", [0] * MAX_OBJECT_ENTRIES]})
     started = time.process_time()
     assert decoded(content).fault == TOO_MANY
     assert time.process_time() - started < 2

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.admission.queues.body import MAX_ENTRIES
 from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED
 from queuegate_server.admission.server.review import ALLOWED, write_review
+from queuegate_server.admission.server.review_limits import MAX_OBJECT_ENTRIES
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import PLACE, Reviewing, snapshot
 from tests.support.rows import rows
@@ -300,7 +300,7 @@ async def test_an_object_of_too_many_entries_gets_an_answer(
     settings: dict[str, Any], message: str, warnings: tuple[str, ...]
 ) -> None:
     reviewing = Reviewing(**settings)
-    response = await reviewing.review("bob", object={"spec": [0] * MAX_ENTRIES})
+    response = await reviewing.review("bob", object={"spec": [0] * MAX_OBJECT_ENTRIES})
     assert (response.allowed, response.message) == (not message, message)
     assert response.warnings == warnings
     mode = "deny" if message else "warn"

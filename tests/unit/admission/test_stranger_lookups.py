@@ -5,7 +5,10 @@ import asyncio
 import pytest
 
 from queuegate_server.admission.queues.decider import CannotDecide
-from queuegate_server.admission.server.strangers import MAX_RUNNING, MAX_WAITING
+from queuegate_server.admission.server.review_limits import (
+    MAX_STRANGERS_RUNNING,
+    MAX_STRANGERS_WAITING,
+)
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import Reviewing
 
@@ -20,10 +23,10 @@ async def test_strangers_have_a_budget_of_their_own() -> None:
     reviewing.directory.hold.clear()
     strangers = [
         asyncio.create_task(reviewing.review(f"stranger-{number}", QUEUE, verified=False))
-        for number in range(MAX_RUNNING + MAX_WAITING)
+        for number in range(MAX_STRANGERS_RUNNING + MAX_STRANGERS_WAITING)
     ]
     await run_ready_callbacks()
-    assert reviewing.directory.running == MAX_RUNNING
+    assert reviewing.directory.running == MAX_STRANGERS_RUNNING
     with pytest.raises(CannotDecide, match="not been seen before"):
         await reviewing.review("one-more", QUEUE, verified=False)
     assert reviewing.audit.records[-1]["reason"] == "overloaded"
@@ -33,7 +36,7 @@ async def test_strangers_have_a_budget_of_their_own() -> None:
     assert (await reviewing.review("carol", "root.prod.night", verified=False)).allowed
     verified = asyncio.create_task(reviewing.review("dave", QUEUE))
     await run_ready_callbacks()
-    assert reviewing.directory.running == MAX_RUNNING + 1
+    assert reviewing.directory.running == MAX_STRANGERS_RUNNING + 1
 
     reviewing.directory.hold.set()
     responses = await asyncio.gather(*strangers, verified)
@@ -47,7 +50,7 @@ async def test_a_stranger_who_is_known_meanwhile_needs_no_slot() -> None:
     reviewing.directory.hold.clear()
     strangers = [
         asyncio.create_task(reviewing.review(f"stranger-{number}", QUEUE, verified=False))
-        for number in range(MAX_RUNNING)
+        for number in range(MAX_STRANGERS_RUNNING)
     ]
     await run_ready_callbacks()
     assert not (await reviewing.review("eve", QUEUE, verified=False)).allowed
@@ -62,7 +65,7 @@ async def test_reviews_that_gave_up_free_their_places() -> None:
         asyncio.create_task(
             reviewing.review(f"stranger-{number}", QUEUE, verified=False, seconds=0.01)
         )
-        for number in range(MAX_RUNNING + MAX_WAITING)
+        for number in range(MAX_STRANGERS_RUNNING + MAX_STRANGERS_WAITING)
     ]
     results = await asyncio.gather(*reviews, return_exceptions=True)
     assert all("in time" in str(result) for result in results)

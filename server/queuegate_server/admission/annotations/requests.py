@@ -19,13 +19,11 @@ from queuegate_server.admission.annotations.workloads import (
 )
 from queuegate_server.admission.server.bodies import count_entries
 from queuegate_server.admission.server.review import API_VERSION, KIND, MalformedReview, decoding
-
-MAX_ENTRIES: Final = 2_000
-"""The maximum number of entries in a map. Lists may have twice as many."""
-MAX_REVISION_BYTES: Final = 256 * 1024
-MAX_REVISION_ENTRIES: Final = 20_000
-"""The maximum size of a ControllerRevision, in bytes and in entries as `count_entries` counts them.
-Bounded because its data is decoded in full."""
+from queuegate_server.admission.server.review_limits import (
+    MAX_MAP_ENTRIES,
+    MAX_REVISION_BYTES,
+    MAX_REVISION_ENTRIES,
+)
 
 
 class _Kind(TypedDict, total=False):
@@ -175,8 +173,8 @@ def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name
     # Bound the entries by counting unescaped quotation marks. Each entry has at least one, and
     # usually four.
     text = bytes(raw)
-    if text.count(b'"') - text.count(b'\\"') > 4 * MAX_ENTRIES:
-        raise msgspec.ValidationError(f"{name}: more than {MAX_ENTRIES} entries")
+    if text.count(b'"') - text.count(b'\\"') > 4 * MAX_MAP_ENTRIES:
+        raise msgspec.ValidationError(f"{name}: more than {MAX_MAP_ENTRIES} entries")
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:

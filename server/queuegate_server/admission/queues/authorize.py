@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queuegate.policy.decision import Access
-from queuegate_server.admission.queues.body import MAX_GROUPS
 from queuegate_server.admission.queues.decider import CannotDecide, Decider, Requester
 from queuegate_server.admission.queues.messages import action, reason_text
 from queuegate_server.admission.queues.model import RequiredCheck
@@ -21,6 +20,7 @@ from queuegate_server.admission.queues.records import QUESTIONS, QueueRecords, u
 from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.endpoints import Answer
 from queuegate_server.admission.server.review import MalformedReview, decoding
+from queuegate_server.admission.server.review_limits import MAX_QUESTION_BYTES, MAX_REQUEST_GROUPS
 from queuegate_server.engine import Engine
 from queuegate_server.settings.admission import Authorization, Mode
 
@@ -30,8 +30,6 @@ _VERSIONS: Final = ("authorization.k8s.io/v1", "authorization.k8s.io/v1beta1")
 _GROUP: Final = "queuegate.io"
 _RESOURCES: Final = frozenset({(_GROUP, "queues"), ("", f"queues.{_GROUP}")})
 _ACCESS: Final = {"submit": Access.SUBMIT, "admin": Access.ADMIN}
-MAX_BYTES: Final = 1024 * 1024
-"""The maximum size of a body. Nearly all of it are the user's groups."""
 NO_OPINION: Final = "no_opinion"
 
 
@@ -99,8 +97,9 @@ class QueueAuthorizer:
                 "unverified",
                 f"{PATH} answers only clients with a certificate: set admission.tls.client_ca_file",
             )
-        if len(body) > MAX_BYTES:
-            raise RequestRefusal(413, "too_large", f"the body is longer than {MAX_BYTES} bytes")
+        if len(body) > MAX_QUESTION_BYTES:
+            message = f"the body is longer than {MAX_QUESTION_BYTES} bytes"
+            raise RequestRefusal(413, "too_large", message)
         version, question = read_question(body)
         if question is None:
             return _answer(version, "")
@@ -143,8 +142,8 @@ def read_question(body: bytes) -> tuple[str, Question | None]:
     # A queue has no subresources, so a name given as one is a queue's.
     named = [name for name in (asked.name, asked.subresource) if name]
     groups = spec.groups or spec.group or ()
-    if len(groups) > MAX_GROUPS:
-        raise MalformedReview(f"spec.groups has more than {MAX_GROUPS} items")
+    if len(groups) > MAX_REQUEST_GROUPS:
+        raise MalformedReview(f"spec.groups has more than {MAX_REQUEST_GROUPS} items")
     if access is None or len(named) != 1 or not spec.user:
         return review.api_version, None
     return review.api_version, Question(spec.user, tuple(groups), named[0], access)

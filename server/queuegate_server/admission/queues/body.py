@@ -16,11 +16,9 @@ from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.queues.walk import TooComplex
 from queuegate_server.admission.server.bodies import count_entries
 from queuegate_server.admission.server.review import API_VERSION, KIND, MalformedReview, decoding
+from queuegate_server.admission.server.review_limits import MAX_OBJECT_ENTRIES, MAX_REQUEST_GROUPS
 from queuegate_server.runtime.resources import no_garbage_collection
 
-MAX_GROUPS: Final = 10_000
-MAX_ENTRIES: Final = 100_000
-"""The maximum number of entries of maps and lists in an object, without its `managedFields`."""
 _STRING: Final = re.compile(rb'"[^"]*+"?')
 """A string without escaped quotes; matches unterminated strings as well."""
 _STEP_BYTES: Final = 64 * 1024
@@ -125,15 +123,15 @@ def _text(raw: msgspec.Raw | None) -> bytes:
 def _groups(user: _UserInfo) -> tuple[str, ...]:
     """Decode the groups of a user. They are counted by their quotation marks first."""
     text = _text(user.get("groups"))
-    if text.count(b'"') - text.count(b'\\"') > 2 * MAX_GROUPS:
-        raise MalformedReview(f"request.userInfo.groups has more than {MAX_GROUPS} items")
+    if text.count(b'"') - text.count(b'\\"') > 2 * MAX_REQUEST_GROUPS:
+        raise MalformedReview(f"request.userInfo.groups has more than {MAX_REQUEST_GROUPS} items")
     with decoding("a list of groups"):
         return tuple(_GROUPS.decode(text) or ())
 
 
 def _decoded(text: bytes) -> Generator[None, None, Mapping[str, Any] | None]:
     """Decode an object in short steps. Raises TooComplex."""
-    if count_entries(text) > MAX_ENTRIES:
+    if count_entries(text) > MAX_OBJECT_ENTRIES:
         text = _without_managed_fields(text)
         yield
         yield from _limit_entries(text)
@@ -165,8 +163,8 @@ def _limit_entries(text: bytes) -> Generator[None, None, None]:
         entries -= part.count(b"[]") + part.count(b"{}")
         before = part[-1:]
         yield
-    if entries > MAX_ENTRIES:
-        raise TooComplex(f"the object has more than {MAX_ENTRIES} entries")
+    if entries > MAX_OBJECT_ENTRIES:
+        raise TooComplex(f"the object has more than {MAX_OBJECT_ENTRIES} entries")
 
 
 def _metadata(text: bytes) -> tuple[bytes, _Metadata]:

@@ -24,10 +24,9 @@ from queuegate_server.admission.queues.placeholders import (
 )
 from queuegate_server.admission.queues.places import SUBMIT, Places, enforced_mode
 from queuegate_server.admission.queues.walk import TooComplex, find_names
+from queuegate_server.admission.server.review_limits import MAX_QUEUES
 from queuegate_server.settings.admission import YUNIKORN, Mode, QueueChecks
 
-MAX_QUEUES: Final = 64
-"""The maximum number of different queues in an object."""
 UNQUEUED: Final = "unqueued"
 """Stands for a scheduler in checks of objects that name no queue."""
 _CREATE: Final = "CREATE"

@@ -12,15 +12,14 @@ from typing import Any, Final, NamedTuple
 
 from queuegate_server.admission.queues.model import FETCHED, NOT_TEXT, OPTIONS, UNREADABLE
 from queuegate_server.admission.queues.positions import text_of
+from queuegate_server.admission.server.review_limits import (
+    MAX_PROPERTY_ENTRIES,
+    MAX_PROPERTY_TEXT,
+    MAX_PROPERTY_TEXTS,
+)
 from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 
-MAX_TEXT: Final = 4 * 1024
-"""The maximum length of a text with labels or annotations, in characters."""
-MAX_ENTRIES: Final = 100
-"""The maximum number of entries in such a text. Each takes up to 20 µs."""
-MAX_TEXTS: Final = 8
-"""The maximum number of such texts in an object. A FlinkDeployment has up to four."""
 _MAX_FLINK_NAME: Final = 400
 """Longer than each name of a property that sets a label: a label's key has up to 317 characters."""
 _SPARK_KEY: Final = re.compile(
@@ -116,8 +115,8 @@ def in_flink_configuration(configuration: Mapping[str, Any], count: TextCount) -
 
     Args:
         configuration: The properties.
-        count: Counts the texts in all properties of the object. Those after the first MAX_TEXTS
-            are unreadable.
+        count: Counts the texts in all properties of the object. Those after the first
+            MAX_PROPERTY_TEXTS are unreadable.
     """
     waiting = [("", iter(configuration.items()))]
     while waiting:
@@ -141,7 +140,7 @@ def in_flink_configuration(configuration: Mapping[str, Any], count: TextCount) -
             yield Property(name, match[1], match[2], value)
         elif match is not None and text:
             count.texts += 1
-            if count.texts > MAX_TEXTS:
+            if count.texts > MAX_PROPERTY_TEXTS:
                 yield Unreadable(name, UNREADABLE, text)
             else:
                 yield from _in_text(name, match[1], text)
@@ -155,7 +154,7 @@ def _in_text(name: str, map_name: str, text: str) -> Iterator[Property | Unreada
     """Yield the entries in a text, as each version of Flink may read them."""
     pairs: list[tuple[str, str]] = []
     is_readable = False
-    if len(text) <= MAX_TEXT and text.count(",") + text.count("\n") < MAX_ENTRIES:
+    if len(text) <= MAX_PROPERTY_TEXT and text.count(",") + text.count("\n") < MAX_PROPERTY_ENTRIES:
         for read in (_pairs_in_yaml, flink_pairs):
             try:
                 pairs += read(text)

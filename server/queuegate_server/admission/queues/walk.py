@@ -52,11 +52,8 @@ from queuegate_server.admission.queues.roles import (
     role_of,
     role_of_items,
 )
+from queuegate_server.admission.server.review_limits import MAX_DEPTH, MAX_FOUND
 
-MAX_DEPTH: Final = 100
-"""The maximum number of nested maps and lists."""
-MAX_FOUND: Final = 1_000
-"""The maximum number of names in an object, repetitions included."""
 _MANAGED_FIELDS: Final = "managedFields"
 
 

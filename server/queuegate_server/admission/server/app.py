@@ -8,14 +8,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Iterable
-from typing import Final
 from uuid import uuid4
 
 from aiohttp import web
 
 from queuegate_server.admission.server.bodies import (
     JSON,
-    LARGE_BODIES,
     RequestRefusal,
     error_response,
     received_body,
@@ -24,10 +22,9 @@ from queuegate_server.admission.server.bodies import (
 from queuegate_server.admission.server.endpoints import Answer, Endpoint, seconds_to_answer
 from queuegate_server.admission.server.metrics import AdmissionMetrics
 from queuegate_server.admission.server.review import MalformedReview
+from queuegate_server.admission.server.review_limits import BACKSTOP_SECONDS, LARGE_BODIES
 
 _LOG = logging.getLogger("queuegate_server.admission")
-_BACKSTOP_SECONDS: Final = 0.5
-"""How long after its deadline a handler is cancelled."""
 
 
 def routes(
@@ -72,7 +69,7 @@ async def _answer(endpoint: Endpoint, body: bytes, deadline: float, *, verified:
     if not endpoint.is_cancelled:
         return await handling
     try:
-        async with asyncio.timeout_at(deadline + _BACKSTOP_SECONDS) as backstop:
+        async with asyncio.timeout_at(deadline + BACKSTOP_SECONDS) as backstop:
             return await handling
     except TimeoutError:
         if not backstop.expired():

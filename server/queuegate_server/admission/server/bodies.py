@@ -15,24 +15,17 @@ from typing import Final
 from aiohttp import web
 
 from queuegate_server.admin.headers import media_type
+from queuegate_server.admission.server.review_limits import (
+    LARGE_BODY_SECONDS,
+    LARGE_BODY_WAIT_SECONDS,
+    MAX_BODY_BYTES,
+    RESPONSE_SECONDS,
+    SMALL_BODY_BYTES,
+    SMALL_BODY_ENTRIES,
+    SMALL_BODY_SECONDS,
+)
 
 JSON: Final = "application/json"
-MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-"""The maximum body size. The API server rejects larger requests (`MaxRequestBodyBytes` in
-apiserver's `pkg/server/config.go`), and etcd stores half as much (`--max-request-bytes`)."""
-SMALL_BODY_BYTES: Final = 32 * 1024
-SMALL_BODY_ENTRIES: Final = 1_000
-"""The maximum number of entries of lists and maps in a small body. Decoding and searching one takes
-up to 2 µs, so the time depends on the entries rather than on the bytes. A pod has a few hundred."""
-LARGE_BODIES: Final = 4
-"""The maximum number of bodies that are not small, per endpoint. This limits their memory to 36
-MiB."""
-WAIT_SECONDS: Final = 1.5
-_SMALL_BODY_SECONDS: Final = 5.0
-_LARGE_BODY_SECONDS: Final = 2.0
-"""The time limits for receiving a small or large body."""
-_RESPONSE_SECONDS: Final = 2.0
-"""The time limit for clients to read responses larger than the send buffers."""
 
 
 class RequestRefusal(Exception):
@@ -84,7 +77,7 @@ async def received_body(slots: asyncio.Semaphore, request: web.Request) -> Async
 @asynccontextmanager
 async def _slot(slots: asyncio.Semaphore) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(LARGE_BODY_WAIT_SECONDS):
             await slots.acquire()
     except TimeoutError:
         message = "too many large bodies in progress"
@@ -100,7 +93,7 @@ async def _read(request: web.Request, length: int) -> bytes:
         raise RequestRefusal(415, "malformed", f"the content type must be {JSON}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise RequestRefusal(415, "malformed", "the body must not be compressed")
-    seconds = _SMALL_BODY_SECONDS if length <= SMALL_BODY_BYTES else _LARGE_BODY_SECONDS
+    seconds = SMALL_BODY_SECONDS if length <= SMALL_BODY_BYTES else LARGE_BODY_SECONDS
     # `request.read()` would store the body in the request. Requests are part of reference cycles,
     # so the body would stay in memory until the next garbage collection.
     body = bytearray()
@@ -122,7 +115,7 @@ async def write_response(request: web.Request, response: web.Response) -> None:
     try:
         await response.prepare(request)
         await response.write_eof()
-        async with asyncio.timeout(_RESPONSE_SECONDS):
+        async with asyncio.timeout(RESPONSE_SECONDS):
             await request.writer.drain()
     except (OSError, TimeoutError):
         if request.transport is not None:

@@ -1,17 +1,15 @@
 """The endpoints of the webhook, whose handlers decode the request body themselves."""
 
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pydantic_core import PydanticCustomError
 
+from queuegate_server.admission.server.review_limits import (
+    DEFAULT_TIMEOUT_SECONDS,
+    MAX_TIMEOUT_SECONDS,
+    TIMEOUT_MARGIN_SECONDS,
+)
 from queuegate_server.config_fields import seconds
-
-DEFAULT_SECONDS: Final = 10.0
-"""The API server's time limit for webhooks without `timeoutSeconds`."""
-MAX_SECONDS: Final = 30.0
-"""The maximum of `timeoutSeconds` (ValidatingWebhook in admissionregistration.k8s.io/v1)."""
-MARGIN_SECONDS: Final = 1.5
-"""The time reserved for the network and for writing the response."""
 
 
 class Answer(NamedTuple):
@@ -56,10 +54,10 @@ def seconds_to_answer(timeout: str | None) -> float:
         timeout: The query parameter `timeout` with which the API server states its time limit,
             such as `10s`. Unless it is a positive duration, the API server's default applies.
     """
-    limit = DEFAULT_SECONDS
+    limit = DEFAULT_TIMEOUT_SECONDS
     if timeout is not None:
         try:
-            limit = min(seconds(timeout), MAX_SECONDS) or DEFAULT_SECONDS
+            limit = min(seconds(timeout), MAX_TIMEOUT_SECONDS) or DEFAULT_TIMEOUT_SECONDS
         except PydanticCustomError:
-            limit = DEFAULT_SECONDS
-    return max(limit - MARGIN_SECONDS, limit / 2)
+            limit = DEFAULT_TIMEOUT_SECONDS
+    return max(limit - TIMEOUT_MARGIN_SECONDS, limit / 2)

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -11,11 +10,10 @@ from aiohttp.typedefs import Middleware
 from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS, discard_body
 from queuegate_server.admin.http import Handler
 from queuegate_server.admission.server.bodies import error_response
+from queuegate_server.admission.server.review_limits import GRACE_SECONDS
 from queuegate_server.admission.server.tls_connections import WebhookConnection, WebhookConnections
 
 _LOG = logging.getLogger("queuegate_server.admission")
-GRACE_SECONDS: Final = 30.0
-"""Longer than a review may take (`endpoints.MAX_SECONDS`)."""
 
 
 class WebhookServer:

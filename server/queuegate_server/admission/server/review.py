@@ -11,15 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from queuegate_server.admission.server.review_limits import MAX_MESSAGE, MAX_WARNING, MAX_WARNINGS
+
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
-_MAX_MESSAGE: Final = 8 * 1024
-MAX_WARNING: Final = 256
-_MAX_WARNINGS: Final = 5
-"""The maximum length and number of warnings, followed by the number of the others. kubectl prints
-each. If the warnings of a request exceed 4096 characters, the API server truncates each to 256, and
-drops those that follow once the truncated ones reach 4096 (`recorder.AddWarning` in apiserver's
-`pkg/endpoints/filters/warning.go`, the same in 0.35 to 0.37)."""
 _FORBIDDEN: Final = 403
 Patch = tuple[Mapping[str, Any], ...]
 """A JSON patch, as a sequence of operations."""
@@ -81,12 +76,12 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
     """Return the first warnings, followed by the number omitted."""
-    written = [_shortened(warning, MAX_WARNING) for warning in warnings[:_MAX_WARNINGS]]
+    written = [_shortened(warning, MAX_WARNING) for warning in warnings[:MAX_WARNINGS]]
     more = len(warnings) - len(written)
     return (
         [*written, f"and {more} more {'warning' if more == 1 else 'warnings'}"] if more else written
     )
 
 
-def _shortened(text: str, length: int = _MAX_MESSAGE) -> str:
+def _shortened(text: str, length: int = MAX_MESSAGE) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -8,12 +8,11 @@ of their own: they cannot occupy the resolver, which other users' lookups share.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
-MAX_RUNNING: Final = 4
-"""The maximum number of lookups at once. A resolver's default limit is 64."""
-MAX_WAITING: Final = 64
-"""The maximum number of reviews that wait for such a lookup."""
+from queuegate_server.admission.server.review_limits import (
+    MAX_STRANGERS_RUNNING,
+    MAX_STRANGERS_WAITING,
+)
 
 
 class TooManyStrangers(Exception):
@@ -30,13 +29,13 @@ class StrangerLookups:
     """The budget for lookups of users that the cache has never contained."""
 
     def __init__(self) -> None:
-        self._running = asyncio.Semaphore(MAX_RUNNING)
+        self._running = asyncio.Semaphore(MAX_STRANGERS_RUNNING)
         self._reviews = 0
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Hold a slot for a lookup. Raises TooManyStrangers."""
-        if self._reviews >= MAX_RUNNING + MAX_WAITING:
+        if self._reviews >= MAX_STRANGERS_RUNNING + MAX_STRANGERS_WAITING:
             raise TooManyStrangers
         self._reviews += 1
         try:

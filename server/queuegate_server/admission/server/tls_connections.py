@@ -16,14 +16,12 @@ from typing import Any, Final, cast
 from aiohttp import web
 
 from queuegate_server.admin.connections import READ_BUFFER_BYTES, Bounds, Connection, Connections
+from queuegate_server.admission.server.review_limits import MAX_CONNECTIONS
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.peer_certificate import peer_certificate
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
-MAX_CONNECTIONS: Final = 640
-"""The maximum number of connections. Three API servers with default settings send up to 600
-concurrent requests."""
 _SOCKET_BUFFER_BYTES: Final = 32 * 1024
 _BOUNDS: Final = Bounds(MAX_CONNECTIONS, backlog=2048, handshake_seconds=5.0, handshake_pause=0.0)
 _FIRST_REQUEST_SECONDS: Final = 10.0

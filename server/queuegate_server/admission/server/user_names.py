@@ -3,9 +3,8 @@
 from typing import Final
 
 from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate_server.admission.server.review_limits import MAX_NAME_BYTES
 
-MAX_NAME_BYTES: Final = 1_024
-"""The maximum size of a user name or group name, as in gRPC requests."""
 _MAX_SHORT: Final = 256
 """Printable names of up to this length are valid. Nearly all names are."""
 

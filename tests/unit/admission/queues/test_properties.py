@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 
 from queuegate_server.admission.queues.model import FETCHED, OPTIONS, UNREADABLE
 from queuegate_server.admission.queues.properties import (
-    MAX_ENTRIES,
-    MAX_TEXT,
-    MAX_TEXTS,
     Property,
     TextCount,
     Unreadable,
@@ -20,6 +17,11 @@ from queuegate_server.admission.queues.properties import (
     in_arguments,
     in_flink_configuration,
     in_spark_conf,
+)
+from queuegate_server.admission.server.review_limits import (
+    MAX_PROPERTY_ENTRIES,
+    MAX_PROPERTY_TEXT,
+    MAX_PROPERTY_TEXTS,
 )
 from tests.support.rows import rows
 
@@ -77,7 +79,7 @@ def test_quoted_entries_are_read_as_written(entries: list[tuple[str, str]]) -> N
         ),
         ({"kubernetes.taskmanager": {"labels": f"{QUEUE}:a"}}, [("labels", QUEUE, "a")]),
         ({LABELS: 5}, [("", UNREADABLE, "")]),
-        ({LABELS: "x" * (MAX_TEXT + 1)}, [("", UNREADABLE, "")]),
+        ({LABELS: "x" * (MAX_PROPERTY_TEXT + 1)}, [("", UNREADABLE, "")]),
         ({LABELS: ""}, []),
         ({LABELS: None}, []),
         ({"kubernetes.pod-template-file": "/opt/x"}, [("", FETCHED, "")]),
@@ -115,20 +117,20 @@ def test_hostile_configurations_take_short_steps() -> None:
         steps = list(in_flink_configuration({name: deep}, TextCount()))
         assert steps == [None]
         assert time.process_time() - start < 5
-    for text in ("'" * MAX_TEXT, "[" * MAX_TEXT, "{a: " * 1_000, "a:b," * 1_000):
+    for text in ("'" * MAX_PROPERTY_TEXT, "[" * MAX_PROPERTY_TEXT, "{a: " * 1_000, "a:b," * 1_000):
         assert flink({LABELS: text})[0] == ("", UNREADABLE, "")
 
 
 def test_the_texts_of_an_object_are_bounded() -> None:
     """Texts take longer than other members of the same length, and count as few entries."""
     for separator in (",", "\n"):
-        longest = separator.join(f"k{number}: v" for number in range(MAX_ENTRIES))
+        longest = separator.join(f"k{number}: v" for number in range(MAX_PROPERTY_ENTRIES))
         assert ("labels", "k0", "v") in flink({LABELS: longest})
         assert flink({LABELS: f"{longest}{separator}k: v"}) == [("", UNREADABLE, "")]
     count = TextCount()
-    for number in range(MAX_TEXTS + 2):
+    for number in range(MAX_PROPERTY_TEXTS + 2):
         found = [each for each in in_flink_configuration({LABELS: "a:b"}, count) if each]
-        assert isinstance(found[0], Unreadable) is (number >= MAX_TEXTS)
+        assert isinstance(found[0], Unreadable) is (number >= MAX_PROPERTY_TEXTS)
         assert len(found) == 1
 
 

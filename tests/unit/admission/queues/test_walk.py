@@ -9,12 +9,8 @@ import pytest
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.model import EXPRESSION
 from queuegate_server.admission.queues.places import build_places
-from queuegate_server.admission.queues.walk import (
-    MAX_DEPTH,
-    MAX_FOUND,
-    TooComplex,
-    find_names,
-)
+from queuegate_server.admission.queues.walk import TooComplex, find_names
+from queuegate_server.admission.server.review_limits import MAX_DEPTH, MAX_FOUND
 from queuegate_server.settings.admission import FLAT, QueueChecks
 from tests.support.rows import rows
 
