@@ -68,7 +68,5 @@ MIN_LOOKUP_SECONDS: Final = 1.0
 expire sooner."""
 MAX_FORGOTTEN: Final = 10_000
 """The maximum number of users in a `Forget` message."""
-MAX_REFUSED: Final = 1_000
-"""The maximum number of rejected decisions in a message."""
 MAX_TEXT_CHARACTERS: Final = 1_024
 """The maximum length of a server's text in a gate's log."""

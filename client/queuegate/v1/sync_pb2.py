@@ -22,13 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
-from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from queuegate.v1 import access_pb2 as queuegate_dot_v1_dot_access__pb2
 from queuegate.v1 import cursor_pb2 as queuegate_dot_v1_dot_cursor__pb2
 from queuegate.v1 import user_groups_pb2 as queuegate_dot_v1_dot_user__groups__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17queuegate/v1/sync.proto\x12\x0cqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x1equeuegate/v1/user_groups.proto\"\x98\x02\n\x0bSyncRequest\x12&\n\x04open\x18\x01 \x01(\x0b\x32\x16.queuegate.v1.SyncOpenH\x00\x12&\n\x04ping\x18\x02 \x01(\x0b\x32\x16.queuegate.v1.SyncPingH\x00\x12,\n\x07\x61pplied\x18\x03 \x01(\x0b\x32\x19.queuegate.v1.SyncAppliedH\x00\x12&\n\x04want\x18\x04 \x01(\x0b\x32\x16.queuegate.v1.SyncWantH\x00\x12*\n\x06report\x18\x05 \x01(\x0b\x32\x18.queuegate.v1.SyncReportH\x00\x12,\n\x07release\x18\x06 \x01(\x0b\x32\x19.queuegate.v1.SyncReleaseH\x00\x42\t\n\x07message\"\xec\x01\n\x08SyncOpen\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x03(\t\x12$\n\x06resume\x18\x03 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12*\n\x0c\x66leet_cursor\x18\x07 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12&\n\x04held\x18\x04 \x03(\x0b\x32\x18.queuegate.v1.HeldPolicy\x12\x10\n\x08instance\x18\x05 \x01(\x0c\x12\r\n\x05rules\x18\x06 \x03(\r\x12\x14\n\x0cstale_millis\x18\x08 \x01(\x04\x12\r\n\x05\x61gent\x18\t \x01(\t\"O\n\nHeldPolicy\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x10\n\x08\x63hecksum\x18\x02 \x01(\x0c\x12\x1c\n\x14resolver_fingerprint\x18\x03 \x01(\x0c\"@\n\x08SyncPing\x12\n\n\x02id\x18\x01 \x01(\x04\x12(\n\x06\x63ounts\x18\x02 \x01(\x0b\x32\x18.queuegate.v1.GateCounts\"R\n\nGateCounts\x12\x0f\n\x07\x64\x65\x63ided\x18\x01 \x01(\x04\x12\r\n\x05stale\x18\x02 \x01(\x04\x12\x16\n\tfallbacks\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x0c\n\n_fallbacks\"\x1f\n\x0bSyncApplied\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"\x1d\n\x0bSyncRelease\x12\x0e\n\x06\x63losed\x18\x01 \x01(\x08\",\n\x08SyncWant\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t\"H\n\nSyncReport\x12\n\n\x02id\x18\x01 \x01(\x04\x12.\n\tdecisions\x18\x02 \x03(\x0b\x32\x1b.queuegate.v1.LocalDecision\"\x9d\x02\n\rLocalDecision\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\x12(\n\x06\x61\x63\x63\x65ss\x18\x05 \x01(\x0e\x32\x18.queuegate.v1.AccessType\x12\x11\n\treal_user\x18\x06 \x01(\t\x12\x19\n\x11groups_in_request\x18\x07 \x01(\r\x12\x38\n\x08\x64\x65\x63ision\x18\x08 \x01(\x0b\x32&.queuegate.v1.CheckQueueAccessResponse\x12\r\n\x05stale\x18\t \x01(\x08\x12\x11\n\tno_groups\x18\n \x01(\x08\"\x86\x03\n\x0cSyncResponse\x12*\n\x06opened\x18\x01 \x01(\x0b\x32\x18.queuegate.v1.SyncOpenedH\x00\x12&\n\x04pong\x18\x02 \x01(\x0b\x32\x16.queuegate.v1.SyncPongH\x00\x12*\n\x06policy\x18\x03 \x01(\x0b\x32\x18.queuegate.v1.PolicyPartH\x00\x12&\n\x06\x66orget\x18\x04 \x01(\x0b\x32\x14.queuegate.v1.ForgetH\x00\x12\x32\n\ncheckpoint\x18\x05 \x01(\x0b\x32\x1c.queuegate.v1.SyncCheckpointH\x00\x12/\n\x0buser_groups\x18\x06 \x01(\x0b\x32\x18.queuegate.v1.UserGroupsH\x00\x12.\n\x08reported\x18\x07 \x01(\x0b\x32\x1a.queuegate.v1.SyncReportedH\x00\x12.\n\x08\x64raining\x18\x08 \x01(\x0b\x32\x1a.queuegate.v1.SyncDrainingH\x00\x42\t\n\x07message\"J\n\x0cSyncReported\x12\n\n\x02id\x18\x01 \x01(\x04\x12.\n\x07refused\x18\x02 \x03(\x0b\x32\x1d.queuegate.v1.RefusedDecision\"/\n\x0fRefusedDecision\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05\x66\x61ult\x18\x02 \x01(\t\"\x0e\n\x0cSyncDraining\"\xd6\x01\n\nSyncOpened\x12\r\n\x05\x65poch\x18\x01 \x01(\x0c\x12\x0f\n\x07resumed\x18\x02 \x01(\x08\x12\x14\n\x0clease_millis\x18\x03 \x01(\r\x12\x1c\n\x14ping_interval_millis\x18\x04 \x01(\r\x12\x12\n\npartitions\x18\x05 \x03(\t\x12\x17\n\x0flocal_decisions\x18\x06 \x01(\x08\x12\x15\n\rassert_groups\x18\x07 \x01(\x08\x12\x18\n\x10report_decisions\x18\x08 \x01(\x08\x12\x16\n\x0ekeep_groups_of\x18\t \x03(\t\"N\n\x0eSyncCheckpoint\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12*\n\x0c\x66leet_cursor\x18\x02 \x01(\x0b\x32\x14.queuegate.v1.Cursor\"\x16\n\x08SyncPong\x12\n\n\x02id\x18\x01 \x01(\x04\"\x98\x01\n\x0cLevelColumns\x12\r\n\x05\x61\x62ove\x18\x01 \x03(\r\x12\r\n\x05\x64\x65pth\x18\x02 \x03(\r\x12\r\n\x05users\x18\x03 \x03(\r\x12\x0e\n\x06groups\x18\x04 \x03(\r\x12\x10\n\x08services\x18\x05 \x03(\r\x12\x0e\n\x06listed\x18\x06 \x03(\r\x12)\n\x0b\x65nd_reasons\x18\x07 \x03(\x0e\x32\x14.queuegate.v1.Reason\"K\n\x0cQueueColumns\x12\x0e\n\x06parent\x18\x01 \x03(\r\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0e\n\x06submit\x18\x03 \x03(\r\x12\r\n\x05\x61\x64min\x18\x04 \x03(\r\"R\n\x13\x43reatedQueueColumns\x12\x0e\n\x06parent\x18\x01 \x03(\r\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0e\n\x06submit\x18\x03 \x03(\r\x12\r\n\x05\x61\x64min\x18\x04 \x03(\r\"\x88\x04\n\nPolicyPart\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x08\x12\x0c\n\x04last\x18\x03 \x01(\x08\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x06 \x01(\x0c\x12\x18\n\x10use_given_groups\x18\x08 \x01(\x08\x12\x11\n\tunchanged\x18\n \x01(\x08\x12\x0f\n\x07removed\x18\x0b \x01(\x08\x12\r\n\x05rules\x18\x0c \x01(\r\x12\x1c\n\x14resolver_fingerprint\x18\r \x01(\x0c\x12)\n\x06naming\x18\x0f \x01(\x0e\x32\x19.queuegate.v1.QueueNaming\x12\x17\n\x0f\x61mbiguous_level\x18\x10 \x01(\r\x12\r\n\x05names\x18\x11 \x03(\t\x12*\n\x06levels\x18\x12 \x01(\x0b\x32\x1a.queuegate.v1.LevelColumns\x12\x35\n\x11\x63onfigured_queues\x18\x13 \x01(\x0b\x32\x1a.queuegate.v1.QueueColumns\x12\x39\n\x0e\x63reated_queues\x18\x14 \x01(\x0b\x32!.queuegate.v1.CreatedQueueColumnsJ\x04\x08\x04\x10\x05J\x04\x08\x07\x10\x08J\x04\x08\t\x10\nJ\x04\x08\x0e\x10\x0fR\x06queuesR\x12\x65xtended_acl_namesR\x07\x63lusterR\rany_acl_names\"\x85\x01\n\nUserGroups\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12-\n\x07outcome\x18\x03 \x01(\x0e\x32\x1c.queuegate.v1.ResolveOutcome\x12\x0e\n\x06groups\x18\x04 \x03(\t\x12\x17\n\x0flifetime_millis\x18\x05 \x01(\x04\"*\n\x06\x46orget\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t*\xa4\x01\n\x0bQueueNaming\x12\x1c\n\x18QUEUE_NAMING_UNSPECIFIED\x10\x00\x12\x19\n\x15QUEUE_NAMING_YUNIKORN\x10\x01\x12\"\n\x1eQUEUE_NAMING_YUNIKORN_ANY_USER\x10\x02\x12\x15\n\x11QUEUE_NAMING_YARN\x10\x03\x12!\n\x1dQUEUE_NAMING_YARN_SHORT_NAMES\x10\x04\x32P\n\x0bSyncService\x12\x41\n\x04Sync\x12\x19.queuegate.v1.SyncRequest\x1a\x1a.queuegate.v1.SyncResponse(\x01\x30\x01\x42p\n\x0fio.queuegate.v1B\tSyncProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17queuegate/v1/sync.proto\x12\x0cqueuegate.v1\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x1equeuegate/v1/user_groups.proto\"\xfa\x01\n\x0bSyncRequest\x12&\n\x04open\x18\x01 \x01(\x0b\x32\x16.queuegate.v1.SyncOpenH\x00\x12&\n\x04ping\x18\x02 \x01(\x0b\x32\x16.queuegate.v1.SyncPingH\x00\x12,\n\x07\x61pplied\x18\x03 \x01(\x0b\x32\x19.queuegate.v1.SyncAppliedH\x00\x12&\n\x04want\x18\x04 \x01(\x0b\x32\x16.queuegate.v1.SyncWantH\x00\x12,\n\x07release\x18\x06 \x01(\x0b\x32\x19.queuegate.v1.SyncReleaseH\x00\x42\t\n\x07messageJ\x04\x08\x05\x10\x06R\x06report\"\xec\x01\n\x08SyncOpen\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x03(\t\x12$\n\x06resume\x18\x03 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12*\n\x0c\x66leet_cursor\x18\x07 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12&\n\x04held\x18\x04 \x03(\x0b\x32\x18.queuegate.v1.HeldPolicy\x12\x10\n\x08instance\x18\x05 \x01(\x0c\x12\r\n\x05rules\x18\x06 \x03(\r\x12\x14\n\x0cstale_millis\x18\x08 \x01(\x04\x12\r\n\x05\x61gent\x18\t \x01(\t\"O\n\nHeldPolicy\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x10\n\x08\x63hecksum\x18\x02 \x01(\x0c\x12\x1c\n\x14resolver_fingerprint\x18\x03 \x01(\x0c\"@\n\x08SyncPing\x12\n\n\x02id\x18\x01 \x01(\x04\x12(\n\x06\x63ounts\x18\x02 \x01(\x0b\x32\x18.queuegate.v1.GateCounts\"R\n\nGateCounts\x12\x0f\n\x07\x64\x65\x63ided\x18\x01 \x01(\x04\x12\r\n\x05stale\x18\x02 \x01(\x04\x12\x16\n\tfallbacks\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x0c\n\n_fallbacks\"\x1f\n\x0bSyncApplied\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"\x1d\n\x0bSyncRelease\x12\x0e\n\x06\x63losed\x18\x01 \x01(\x08\",\n\x08SyncWant\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t\"\xe6\x02\n\x0cSyncResponse\x12*\n\x06opened\x18\x01 \x01(\x0b\x32\x18.queuegate.v1.SyncOpenedH\x00\x12&\n\x04pong\x18\x02 \x01(\x0b\x32\x16.queuegate.v1.SyncPongH\x00\x12*\n\x06policy\x18\x03 \x01(\x0b\x32\x18.queuegate.v1.PolicyPartH\x00\x12&\n\x06\x66orget\x18\x04 \x01(\x0b\x32\x14.queuegate.v1.ForgetH\x00\x12\x32\n\ncheckpoint\x18\x05 \x01(\x0b\x32\x1c.queuegate.v1.SyncCheckpointH\x00\x12/\n\x0buser_groups\x18\x06 \x01(\x0b\x32\x18.queuegate.v1.UserGroupsH\x00\x12.\n\x08\x64raining\x18\x08 \x01(\x0b\x32\x1a.queuegate.v1.SyncDrainingH\x00\x42\t\n\x07messageJ\x04\x08\x07\x10\x08R\x08reported\"\x0e\n\x0cSyncDraining\"\xda\x01\n\nSyncOpened\x12\r\n\x05\x65poch\x18\x01 \x01(\x0c\x12\x0f\n\x07resumed\x18\x02 \x01(\x08\x12\x14\n\x0clease_millis\x18\x03 \x01(\r\x12\x1c\n\x14ping_interval_millis\x18\x04 \x01(\r\x12\x12\n\npartitions\x18\x05 \x03(\t\x12\x15\n\rassert_groups\x18\x07 \x01(\x08\x12\x16\n\x0ekeep_groups_of\x18\t \x03(\t\x12\x17\n\x0flocal_decisions\x18\n \x01(\x08J\x04\x08\x06\x10\x07J\x04\x08\x08\x10\tR\x10report_decisions\"N\n\x0eSyncCheckpoint\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12*\n\x0c\x66leet_cursor\x18\x02 \x01(\x0b\x32\x14.queuegate.v1.Cursor\"\x16\n\x08SyncPong\x12\n\n\x02id\x18\x01 \x01(\x04\"\x98\x01\n\x0cLevelColumns\x12\r\n\x05\x61\x62ove\x18\x01 \x03(\r\x12\r\n\x05\x64\x65pth\x18\x02 \x03(\r\x12\r\n\x05users\x18\x03 \x03(\r\x12\x0e\n\x06groups\x18\x04 \x03(\r\x12\x10\n\x08services\x18\x05 \x03(\r\x12\x0e\n\x06listed\x18\x06 \x03(\r\x12)\n\x0b\x65nd_reasons\x18\x07 \x03(\x0e\x32\x14.queuegate.v1.Reason\"K\n\x0cQueueColumns\x12\x0e\n\x06parent\x18\x01 \x03(\r\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0e\n\x06submit\x18\x03 \x03(\r\x12\r\n\x05\x61\x64min\x18\x04 \x03(\r\"R\n\x13\x43reatedQueueColumns\x12\x0e\n\x06parent\x18\x01 \x03(\r\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0e\n\x06submit\x18\x03 \x03(\r\x12\r\n\x05\x61\x64min\x18\x04 \x03(\r\"\x88\x04\n\nPolicyPart\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x08\x12\x0c\n\x04last\x18\x03 \x01(\x08\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x06 \x01(\x0c\x12\x18\n\x10use_given_groups\x18\x08 \x01(\x08\x12\x11\n\tunchanged\x18\n \x01(\x08\x12\x0f\n\x07removed\x18\x0b \x01(\x08\x12\r\n\x05rules\x18\x0c \x01(\r\x12\x1c\n\x14resolver_fingerprint\x18\r \x01(\x0c\x12)\n\x06naming\x18\x0f \x01(\x0e\x32\x19.queuegate.v1.QueueNaming\x12\x17\n\x0f\x61mbiguous_level\x18\x10 \x01(\r\x12\r\n\x05names\x18\x11 \x03(\t\x12*\n\x06levels\x18\x12 \x01(\x0b\x32\x1a.queuegate.v1.LevelColumns\x12\x35\n\x11\x63onfigured_queues\x18\x13 \x01(\x0b\x32\x1a.queuegate.v1.QueueColumns\x12\x39\n\x0e\x63reated_queues\x18\x14 \x01(\x0b\x32!.queuegate.v1.CreatedQueueColumnsJ\x04\x08\x04\x10\x05J\x04\x08\x07\x10\x08J\x04\x08\t\x10\nJ\x04\x08\x0e\x10\x0fR\x06queuesR\x12\x65xtended_acl_namesR\x07\x63lusterR\rany_acl_names\"\x85\x01\n\nUserGroups\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12-\n\x07outcome\x18\x03 \x01(\x0e\x32\x1c.queuegate.v1.ResolveOutcome\x12\x0e\n\x06groups\x18\x04 \x03(\t\x12\x17\n\x0flifetime_millis\x18\x05 \x01(\x04\"*\n\x06\x46orget\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t*\xa4\x01\n\x0bQueueNaming\x12\x1c\n\x18QUEUE_NAMING_UNSPECIFIED\x10\x00\x12\x19\n\x15QUEUE_NAMING_YUNIKORN\x10\x01\x12\"\n\x1eQUEUE_NAMING_YUNIKORN_ANY_USER\x10\x02\x12\x15\n\x11QUEUE_NAMING_YARN\x10\x03\x12!\n\x1dQUEUE_NAMING_YARN_SHORT_NAMES\x10\x04\x32P\n\x0bSyncService\x12\x41\n\x04Sync\x12\x19.queuegate.v1.SyncRequest\x1a\x1a.queuegate.v1.SyncResponse(\x01\x30\x01\x42p\n\x0fio.queuegate.v1B\tSyncProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,54 +35,46 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'queuegate.v1.sync_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017io.queuegate.v1B\tSyncProtoP\001ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\252\002\014Queuegate.V1'
-  _globals['_QUEUENAMING']._serialized_start=3260
-  _globals['_QUEUENAMING']._serialized_end=3424
-  _globals['_SYNCREQUEST']._serialized_start=161
-  _globals['_SYNCREQUEST']._serialized_end=441
-  _globals['_SYNCOPEN']._serialized_start=444
-  _globals['_SYNCOPEN']._serialized_end=680
-  _globals['_HELDPOLICY']._serialized_start=682
-  _globals['_HELDPOLICY']._serialized_end=761
-  _globals['_SYNCPING']._serialized_start=763
-  _globals['_SYNCPING']._serialized_end=827
-  _globals['_GATECOUNTS']._serialized_start=829
-  _globals['_GATECOUNTS']._serialized_end=911
-  _globals['_SYNCAPPLIED']._serialized_start=913
-  _globals['_SYNCAPPLIED']._serialized_end=944
-  _globals['_SYNCRELEASE']._serialized_start=946
-  _globals['_SYNCRELEASE']._serialized_end=975
-  _globals['_SYNCWANT']._serialized_start=977
-  _globals['_SYNCWANT']._serialized_end=1021
-  _globals['_SYNCREPORT']._serialized_start=1023
-  _globals['_SYNCREPORT']._serialized_end=1095
-  _globals['_LOCALDECISION']._serialized_start=1098
-  _globals['_LOCALDECISION']._serialized_end=1383
-  _globals['_SYNCRESPONSE']._serialized_start=1386
-  _globals['_SYNCRESPONSE']._serialized_end=1776
-  _globals['_SYNCREPORTED']._serialized_start=1778
-  _globals['_SYNCREPORTED']._serialized_end=1852
-  _globals['_REFUSEDDECISION']._serialized_start=1854
-  _globals['_REFUSEDDECISION']._serialized_end=1901
-  _globals['_SYNCDRAINING']._serialized_start=1903
-  _globals['_SYNCDRAINING']._serialized_end=1917
-  _globals['_SYNCOPENED']._serialized_start=1920
-  _globals['_SYNCOPENED']._serialized_end=2134
-  _globals['_SYNCCHECKPOINT']._serialized_start=2136
-  _globals['_SYNCCHECKPOINT']._serialized_end=2214
-  _globals['_SYNCPONG']._serialized_start=2216
-  _globals['_SYNCPONG']._serialized_end=2238
-  _globals['_LEVELCOLUMNS']._serialized_start=2241
-  _globals['_LEVELCOLUMNS']._serialized_end=2393
-  _globals['_QUEUECOLUMNS']._serialized_start=2395
-  _globals['_QUEUECOLUMNS']._serialized_end=2470
-  _globals['_CREATEDQUEUECOLUMNS']._serialized_start=2472
-  _globals['_CREATEDQUEUECOLUMNS']._serialized_end=2554
-  _globals['_POLICYPART']._serialized_start=2557
-  _globals['_POLICYPART']._serialized_end=3077
-  _globals['_USERGROUPS']._serialized_start=3080
-  _globals['_USERGROUPS']._serialized_end=3213
-  _globals['_FORGET']._serialized_start=3215
-  _globals['_FORGET']._serialized_end=3257
-  _globals['_SYNCSERVICE']._serialized_start=3426
-  _globals['_SYNCSERVICE']._serialized_end=3506
+  _globals['_QUEUENAMING']._serialized_start=2682
+  _globals['_QUEUENAMING']._serialized_end=2846
+  _globals['_SYNCREQUEST']._serialized_start=128
+  _globals['_SYNCREQUEST']._serialized_end=378
+  _globals['_SYNCOPEN']._serialized_start=381
+  _globals['_SYNCOPEN']._serialized_end=617
+  _globals['_HELDPOLICY']._serialized_start=619
+  _globals['_HELDPOLICY']._serialized_end=698
+  _globals['_SYNCPING']._serialized_start=700
+  _globals['_SYNCPING']._serialized_end=764
+  _globals['_GATECOUNTS']._serialized_start=766
+  _globals['_GATECOUNTS']._serialized_end=848
+  _globals['_SYNCAPPLIED']._serialized_start=850
+  _globals['_SYNCAPPLIED']._serialized_end=881
+  _globals['_SYNCRELEASE']._serialized_start=883
+  _globals['_SYNCRELEASE']._serialized_end=912
+  _globals['_SYNCWANT']._serialized_start=914
+  _globals['_SYNCWANT']._serialized_end=958
+  _globals['_SYNCRESPONSE']._serialized_start=961
+  _globals['_SYNCRESPONSE']._serialized_end=1319
+  _globals['_SYNCDRAINING']._serialized_start=1321
+  _globals['_SYNCDRAINING']._serialized_end=1335
+  _globals['_SYNCOPENED']._serialized_start=1338
+  _globals['_SYNCOPENED']._serialized_end=1556
+  _globals['_SYNCCHECKPOINT']._serialized_start=1558
+  _globals['_SYNCCHECKPOINT']._serialized_end=1636
+  _globals['_SYNCPONG']._serialized_start=1638
+  _globals['_SYNCPONG']._serialized_end=1660
+  _globals['_LEVELCOLUMNS']._serialized_start=1663
+  _globals['_LEVELCOLUMNS']._serialized_end=1815
+  _globals['_QUEUECOLUMNS']._serialized_start=1817
+  _globals['_QUEUECOLUMNS']._serialized_end=1892
+  _globals['_CREATEDQUEUECOLUMNS']._serialized_start=1894
+  _globals['_CREATEDQUEUECOLUMNS']._serialized_end=1976
+  _globals['_POLICYPART']._serialized_start=1979
+  _globals['_POLICYPART']._serialized_end=2499
+  _globals['_USERGROUPS']._serialized_start=2502
+  _globals['_USERGROUPS']._serialized_end=2635
+  _globals['_FORGET']._serialized_start=2637
+  _globals['_FORGET']._serialized_end=2679
+  _globals['_SYNCSERVICE']._serialized_start=2848
+  _globals['_SYNCSERVICE']._serialized_end=2928
 # @@protoc_insertion_point(module_scope)

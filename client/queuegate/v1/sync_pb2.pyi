@@ -8,7 +8,6 @@ they may use outdated state.
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from queuegate.v1 import access_pb2 as _access_pb2
@@ -79,7 +78,6 @@ class SyncRequest(_message.Message):
     PING_FIELD_NUMBER: _builtins.int
     APPLIED_FIELD_NUMBER: _builtins.int
     WANT_FIELD_NUMBER: _builtins.int
-    REPORT_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def open(self) -> Global___SyncOpen:
@@ -98,10 +96,6 @@ class SyncRequest(_message.Message):
         """Requests users' groups."""
 
     @_builtins.property
-    def report(self) -> Global___SyncReport:
-        """Reports decisions, for the server's audit log."""
-
-    @_builtins.property
     def release(self) -> Global___SyncRelease:
         """Releases the lease. The server then closes the stream."""
 
@@ -112,14 +106,13 @@ class SyncRequest(_message.Message):
         ping: Global___SyncPing | None = ...,
         applied: Global___SyncApplied | None = ...,
         want: Global___SyncWant | None = ...,
-        report: Global___SyncReport | None = ...,
         release: Global___SyncRelease | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "message", b"message", "open", b"open", "ping", b"ping", "release", b"release", "report", b"report", "want", b"want"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "message", b"message", "open", b"open", "ping", b"ping", "release", b"release", "want", b"want"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "message", b"message", "open", b"open", "ping", b"ping", "release", b"release", "report", b"report", "want", b"want"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "message", b"message", "open", b"open", "ping", b"ping", "release", b"release", "want", b"want"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["open", "ping", "applied", "want", "report", "release"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["open", "ping", "applied", "want", "release"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -368,99 +361,6 @@ class SyncWant(_message.Message):
 Global___SyncWant: _TypeAlias = SyncWant  # noqa: Y015
 
 @_typing.final
-class SyncReport(_message.Message):
-    """Reports the caller's decisions. The server confirms them with SyncReported once they are in its audit
-    log; the caller reports unconfirmed decisions again. Reports above the caller's rate limit are
-    delayed. A report has at most 524 288 bytes.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    DECISIONS_FIELD_NUMBER: _builtins.int
-    id: _builtins.int
-    """Chosen by the caller, increasing with each report, and returned in the confirmation."""
-    @_builtins.property
-    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___LocalDecision]:
-        """The decisions, 1 to 1 000. Names have the same length limits as in other requests."""
-
-    def __init__(
-        self,
-        *,
-        id: _builtins.int = ...,
-        decisions: _abc.Iterable[Global___LocalDecision] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "id", b"id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SyncReport: _TypeAlias = SyncReport  # noqa: Y015
-
-@_typing.final
-class LocalDecision(_message.Message):
-    """A decision by a caller of SyncService."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TIME_FIELD_NUMBER: _builtins.int
-    USER_FIELD_NUMBER: _builtins.int
-    PARTITION_FIELD_NUMBER: _builtins.int
-    QUEUE_FIELD_NUMBER: _builtins.int
-    ACCESS_FIELD_NUMBER: _builtins.int
-    REAL_USER_FIELD_NUMBER: _builtins.int
-    GROUPS_IN_REQUEST_FIELD_NUMBER: _builtins.int
-    DECISION_FIELD_NUMBER: _builtins.int
-    STALE_FIELD_NUMBER: _builtins.int
-    NO_GROUPS_FIELD_NUMBER: _builtins.int
-    user: _builtins.str
-    """The user."""
-    partition: _builtins.str
-    """The partition."""
-    queue: _builtins.str
-    """The queue, as requested."""
-    access: _access_pb2.AccessType.ValueType
-    """The kind of access."""
-    real_user: _builtins.str
-    """The service acting for the user, if any."""
-    groups_in_request: _builtins.int
-    """The number of groups given in the request."""
-    stale: _builtins.bool
-    """True if the decision was made without a lease."""
-    no_groups: _builtins.bool
-    """True if the request stated that the user has no groups."""
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """The time of the decision, by the caller's clock. Required."""
-
-    @_builtins.property
-    def decision(self) -> _access_pb2.CheckQueueAccessResponse:
-        """The decision."""
-
-    def __init__(
-        self,
-        *,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        user: _builtins.str = ...,
-        partition: _builtins.str = ...,
-        queue: _builtins.str = ...,
-        access: _access_pb2.AccessType.ValueType = ...,
-        real_user: _builtins.str = ...,
-        groups_in_request: _builtins.int = ...,
-        decision: _access_pb2.CheckQueueAccessResponse | None = ...,
-        stale: _builtins.bool = ...,
-        no_groups: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "decision", b"decision", "groups_in_request", b"groups_in_request", "no_groups", b"no_groups", "partition", b"partition", "queue", b"queue", "real_user", b"real_user", "stale", b"stale", "time", b"time", "user", b"user"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___LocalDecision: _TypeAlias = LocalDecision  # noqa: Y015
-
-@_typing.final
 class SyncResponse(_message.Message):
     """A message from the server."""
 
@@ -472,7 +372,6 @@ class SyncResponse(_message.Message):
     FORGET_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     USER_GROUPS_FIELD_NUMBER: _builtins.int
-    REPORTED_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def opened(self) -> Global___SyncOpened:
@@ -501,10 +400,6 @@ class SyncResponse(_message.Message):
         """A user's groups."""
 
     @_builtins.property
-    def reported(self) -> Global___SyncReported:
-        """Confirms a report."""
-
-    @_builtins.property
     def draining(self) -> Global___SyncDraining:
         """The server is draining. The caller should release its lease with `release`, and open a stream to
         another server.
@@ -519,72 +414,17 @@ class SyncResponse(_message.Message):
         forget: Global___Forget | None = ...,
         checkpoint: Global___SyncCheckpoint | None = ...,
         user_groups: Global___UserGroups | None = ...,
-        reported: Global___SyncReported | None = ...,
         draining: Global___SyncDraining | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "draining", b"draining", "forget", b"forget", "message", b"message", "opened", b"opened", "policy", b"policy", "pong", b"pong", "reported", b"reported", "user_groups", b"user_groups"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "draining", b"draining", "forget", b"forget", "message", b"message", "opened", b"opened", "policy", b"policy", "pong", b"pong", "user_groups", b"user_groups"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "draining", b"draining", "forget", b"forget", "message", b"message", "opened", b"opened", "policy", b"policy", "pong", b"pong", "reported", b"reported", "user_groups", b"user_groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "draining", b"draining", "forget", b"forget", "message", b"message", "opened", b"opened", "policy", b"policy", "pong", b"pong", "user_groups", b"user_groups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["opened", "pong", "policy", "forget", "checkpoint", "user_groups", "reported", "draining"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["opened", "pong", "policy", "forget", "checkpoint", "user_groups", "draining"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___SyncResponse: _TypeAlias = SyncResponse  # noqa: Y015
-
-@_typing.final
-class SyncReported(_message.Message):
-    """Confirms that the decisions of a report, except the refused ones, are in the audit log."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    REFUSED_FIELD_NUMBER: _builtins.int
-    id: _builtins.int
-    """The `id` of the report."""
-    @_builtins.property
-    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedDecision]:
-        """The invalid decisions, which were not recorded, and would be refused again."""
-
-    def __init__(
-        self,
-        *,
-        id: _builtins.int = ...,
-        refused: _abc.Iterable[Global___RefusedDecision] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "refused", b"refused"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SyncReported: _TypeAlias = SyncReported  # noqa: Y015
-
-@_typing.final
-class RefusedDecision(_message.Message):
-    """An invalid decision in a report."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    INDEX_FIELD_NUMBER: _builtins.int
-    FAULT_FIELD_NUMBER: _builtins.int
-    index: _builtins.int
-    """The index in the report, from 0."""
-    fault: _builtins.str
-    """The invalid field, with its fault."""
-    def __init__(
-        self,
-        *,
-        index: _builtins.int = ...,
-        fault: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fault", b"fault", "index", b"index"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RefusedDecision: _TypeAlias = RefusedDecision  # noqa: Y015
 
 @_typing.final
 class SyncDraining(_message.Message):
@@ -614,10 +454,9 @@ class SyncOpened(_message.Message):
     LEASE_MILLIS_FIELD_NUMBER: _builtins.int
     PING_INTERVAL_MILLIS_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
-    LOCAL_DECISIONS_FIELD_NUMBER: _builtins.int
     ASSERT_GROUPS_FIELD_NUMBER: _builtins.int
-    REPORT_DECISIONS_FIELD_NUMBER: _builtins.int
     KEEP_GROUPS_OF_FIELD_NUMBER: _builtins.int
+    LOCAL_DECISIONS_FIELD_NUMBER: _builtins.int
     epoch: _builtins.bytes
     """Identifies the server process that numbers the changes."""
     resumed: _builtins.bool
@@ -628,17 +467,13 @@ class SyncOpened(_message.Message):
     """The length of a lease, at most 5 000 ms. A caller disconnects from a server with longer leases."""
     ping_interval_millis: _builtins.int
     """The time between pings, at most 5 000 ms. The Python and Go clients use at least 100 ms."""
-    local_decisions: _builtins.bool
-    """Whether the caller may make decisions. If not, it must call the server. False if it does not support
-    the server's rules.
-    """
     assert_groups: _builtins.bool
     """Whether the caller may use groups given in a request, in partitions that use them. If not, it must
     not decide such requests.
     """
-    report_decisions: _builtins.bool
-    """Whether the caller must report its decisions. If so, a caller that cannot store decisions until they
-    are confirmed must not decide.
+    local_decisions: _builtins.bool
+    """Whether the caller may make decisions, which the server does not record. If not, it must call the
+    server. False if it does not support the server's rules.
     """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -660,14 +495,13 @@ class SyncOpened(_message.Message):
         lease_millis: _builtins.int = ...,
         ping_interval_millis: _builtins.int = ...,
         partitions: _abc.Iterable[_builtins.str] | None = ...,
-        local_decisions: _builtins.bool = ...,
         assert_groups: _builtins.bool = ...,
-        report_decisions: _builtins.bool = ...,
         keep_groups_of: _abc.Iterable[_builtins.str] | None = ...,
+        local_decisions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assert_groups", b"assert_groups", "epoch", b"epoch", "keep_groups_of", b"keep_groups_of", "lease_millis", b"lease_millis", "local_decisions", b"local_decisions", "partitions", b"partitions", "ping_interval_millis", b"ping_interval_millis", "report_decisions", b"report_decisions", "resumed", b"resumed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assert_groups", b"assert_groups", "epoch", b"epoch", "keep_groups_of", b"keep_groups_of", "lease_millis", b"lease_millis", "local_decisions", b"local_decisions", "partitions", b"partitions", "ping_interval_millis", b"ping_interval_millis", "resumed", b"resumed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -66,13 +66,13 @@ def test_each_decision_is_told_as_the_server_records_it(tmp_path: Path, kind: st
 
 
 def test_a_stream_reports_nothing(tmp_path: Path) -> None:
-    """A gate that kept its decisions in an outbox reports them with field 5 of its message."""
+    """A gate with an outbox reads in field 6 that it may decide, and reports with field 5."""
     with (
         running_server(*arguments(tmp_path, *ALLOW)) as server,
         sync_streams(server.address) as opening,
     ):
         stream = opening()
-        stream.open()
+        assert 6 not in stream.open().DESCRIPTOR.fields_by_number
         stream.send_message(OLD_REPORT)
         code, details = stream.status()
         assert (code, details) == ("INVALID_ARGUMENT", "message: `message` must be set")

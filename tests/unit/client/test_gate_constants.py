@@ -106,14 +106,12 @@ def test_the_gate_for_go_decides_what_a_server_accepts(file: str, name: str, lim
 
 def test_gates_share_one_table_of_bounds() -> None:
     table = {name_in_go(name): value for name, value in vars(bounds).items() if name.isupper()}
-    table.pop("maxRefused", None)  # Go and Java have no reports
     table["maxGroupsOfUser"] = table.pop("maxGroups")  # a question has another limit of this name
     assert table_of_go() == pytest.approx(table)
     assert len(table) > 20
     text = (JAVA / "Bounds.java").read_text()
     of_java = re.findall(r" static final \w+ (\w+) = ", text)
     named = {name.removesuffix("_SECONDS"): value for name, value in vars(bounds).items()}
-    named.pop("MAX_REFUSED", None)
     named["MAX_GROUPS_OF_USER"] = named.pop("MAX_GROUPS")
     assert {name: java_constant("Bounds.java", name) for name in of_java} == pytest.approx(
         {name: value for name, value in named.items() if name.isupper()}

@@ -12,7 +12,6 @@ package queuegatev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -101,7 +100,6 @@ type SyncRequest struct {
 	//	*SyncRequest_Ping
 	//	*SyncRequest_Applied
 	//	*SyncRequest_Want
-	//	*SyncRequest_Report
 	//	*SyncRequest_Release
 	Message       isSyncRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
@@ -181,15 +179,6 @@ func (x *SyncRequest) GetWant() *SyncWant {
 	return nil
 }
 
-func (x *SyncRequest) GetReport() *SyncReport {
-	if x != nil {
-		if x, ok := x.Message.(*SyncRequest_Report); ok {
-			return x.Report
-		}
-	}
-	return nil
-}
-
 func (x *SyncRequest) GetRelease() *SyncRelease {
 	if x != nil {
 		if x, ok := x.Message.(*SyncRequest_Release); ok {
@@ -223,11 +212,6 @@ type SyncRequest_Want struct {
 	Want *SyncWant `protobuf:"bytes,4,opt,name=want,proto3,oneof"`
 }
 
-type SyncRequest_Report struct {
-	// Reports decisions, for the server's audit log.
-	Report *SyncReport `protobuf:"bytes,5,opt,name=report,proto3,oneof"`
-}
-
 type SyncRequest_Release struct {
 	// Releases the lease. The server then closes the stream.
 	Release *SyncRelease `protobuf:"bytes,6,opt,name=release,proto3,oneof"`
@@ -240,8 +224,6 @@ func (*SyncRequest_Ping) isSyncRequest_Message() {}
 func (*SyncRequest_Applied) isSyncRequest_Message() {}
 
 func (*SyncRequest_Want) isSyncRequest_Message() {}
-
-func (*SyncRequest_Report) isSyncRequest_Message() {}
 
 func (*SyncRequest_Release) isSyncRequest_Message() {}
 
@@ -701,190 +683,6 @@ func (x *SyncWant) GetUsers() []string {
 	return nil
 }
 
-// Reports the caller's decisions. The server confirms them with SyncReported once they are in its audit
-// log; the caller reports unconfirmed decisions again. Reports above the caller's rate limit are
-// delayed. A report has at most 524 288 bytes.
-type SyncReport struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen by the caller, increasing with each report, and returned in the confirmation.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The decisions, 1 to 1 000. Names have the same length limits as in other requests.
-	Decisions     []*LocalDecision `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SyncReport) Reset() {
-	*x = SyncReport{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SyncReport) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SyncReport) ProtoMessage() {}
-
-func (x *SyncReport) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SyncReport.ProtoReflect.Descriptor instead.
-func (*SyncReport) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *SyncReport) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *SyncReport) GetDecisions() []*LocalDecision {
-	if x != nil {
-		return x.Decisions
-	}
-	return nil
-}
-
-// A decision by a caller of SyncService.
-type LocalDecision struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The time of the decision, by the caller's clock. Required.
-	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// The user.
-	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// The partition.
-	Partition string `protobuf:"bytes,3,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The queue, as requested.
-	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The kind of access.
-	Access AccessType `protobuf:"varint,5,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The service acting for the user, if any.
-	RealUser string `protobuf:"bytes,6,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
-	// The number of groups given in the request.
-	GroupsInRequest uint32 `protobuf:"varint,7,opt,name=groups_in_request,json=groupsInRequest,proto3" json:"groups_in_request,omitempty"`
-	// The decision.
-	Decision *CheckQueueAccessResponse `protobuf:"bytes,8,opt,name=decision,proto3" json:"decision,omitempty"`
-	// True if the decision was made without a lease.
-	Stale bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
-	// True if the request stated that the user has no groups.
-	NoGroups      bool `protobuf:"varint,10,opt,name=no_groups,json=noGroups,proto3" json:"no_groups,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LocalDecision) Reset() {
-	*x = LocalDecision{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LocalDecision) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LocalDecision) ProtoMessage() {}
-
-func (x *LocalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LocalDecision.ProtoReflect.Descriptor instead.
-func (*LocalDecision) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *LocalDecision) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-func (x *LocalDecision) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *LocalDecision) GetPartition() string {
-	if x != nil {
-		return x.Partition
-	}
-	return ""
-}
-
-func (x *LocalDecision) GetQueue() string {
-	if x != nil {
-		return x.Queue
-	}
-	return ""
-}
-
-func (x *LocalDecision) GetAccess() AccessType {
-	if x != nil {
-		return x.Access
-	}
-	return AccessType_ACCESS_TYPE_UNSPECIFIED
-}
-
-func (x *LocalDecision) GetRealUser() string {
-	if x != nil {
-		return x.RealUser
-	}
-	return ""
-}
-
-func (x *LocalDecision) GetGroupsInRequest() uint32 {
-	if x != nil {
-		return x.GroupsInRequest
-	}
-	return 0
-}
-
-func (x *LocalDecision) GetDecision() *CheckQueueAccessResponse {
-	if x != nil {
-		return x.Decision
-	}
-	return nil
-}
-
-func (x *LocalDecision) GetStale() bool {
-	if x != nil {
-		return x.Stale
-	}
-	return false
-}
-
-func (x *LocalDecision) GetNoGroups() bool {
-	if x != nil {
-		return x.NoGroups
-	}
-	return false
-}
-
 // A message from the server.
 type SyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -898,7 +696,6 @@ type SyncResponse struct {
 	//	*SyncResponse_Forget
 	//	*SyncResponse_Checkpoint
 	//	*SyncResponse_UserGroups
-	//	*SyncResponse_Reported
 	//	*SyncResponse_Draining
 	Message       isSyncResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
@@ -907,7 +704,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +716,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +729,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{10}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SyncResponse) GetMessage() isSyncResponse_Message {
@@ -996,15 +793,6 @@ func (x *SyncResponse) GetUserGroups() *UserGroups {
 	return nil
 }
 
-func (x *SyncResponse) GetReported() *SyncReported {
-	if x != nil {
-		if x, ok := x.Message.(*SyncResponse_Reported); ok {
-			return x.Reported
-		}
-	}
-	return nil
-}
-
 func (x *SyncResponse) GetDraining() *SyncDraining {
 	if x != nil {
 		if x, ok := x.Message.(*SyncResponse_Draining); ok {
@@ -1049,11 +837,6 @@ type SyncResponse_UserGroups struct {
 	UserGroups *UserGroups `protobuf:"bytes,6,opt,name=user_groups,json=userGroups,proto3,oneof"`
 }
 
-type SyncResponse_Reported struct {
-	// Confirms a report.
-	Reported *SyncReported `protobuf:"bytes,7,opt,name=reported,proto3,oneof"`
-}
-
 type SyncResponse_Draining struct {
 	// The server is draining. The caller should release its lease with `release`, and open a stream to
 	// another server.
@@ -1072,119 +855,7 @@ func (*SyncResponse_Checkpoint) isSyncResponse_Message() {}
 
 func (*SyncResponse_UserGroups) isSyncResponse_Message() {}
 
-func (*SyncResponse_Reported) isSyncResponse_Message() {}
-
 func (*SyncResponse_Draining) isSyncResponse_Message() {}
-
-// Confirms that the decisions of a report, except the refused ones, are in the audit log.
-type SyncReported struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The `id` of the report.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The invalid decisions, which were not recorded, and would be refused again.
-	Refused       []*RefusedDecision `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SyncReported) Reset() {
-	*x = SyncReported{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SyncReported) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SyncReported) ProtoMessage() {}
-
-func (x *SyncReported) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SyncReported.ProtoReflect.Descriptor instead.
-func (*SyncReported) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *SyncReported) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *SyncReported) GetRefused() []*RefusedDecision {
-	if x != nil {
-		return x.Refused
-	}
-	return nil
-}
-
-// An invalid decision in a report.
-type RefusedDecision struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The index in the report, from 0.
-	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// The invalid field, with its fault.
-	Fault         string `protobuf:"bytes,2,opt,name=fault,proto3" json:"fault,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RefusedDecision) Reset() {
-	*x = RefusedDecision{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RefusedDecision) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RefusedDecision) ProtoMessage() {}
-
-func (x *RefusedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RefusedDecision.ProtoReflect.Descriptor instead.
-func (*RefusedDecision) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *RefusedDecision) GetIndex() uint32 {
-	if x != nil {
-		return x.Index
-	}
-	return 0
-}
-
-func (x *RefusedDecision) GetFault() string {
-	if x != nil {
-		return x.Fault
-	}
-	return ""
-}
 
 // The server is draining and grants no more leases.
 type SyncDraining struct {
@@ -1195,7 +866,7 @@ type SyncDraining struct {
 
 func (x *SyncDraining) Reset() {
 	*x = SyncDraining{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +878,7 @@ func (x *SyncDraining) String() string {
 func (*SyncDraining) ProtoMessage() {}
 
 func (x *SyncDraining) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +891,7 @@ func (x *SyncDraining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncDraining.ProtoReflect.Descriptor instead.
 func (*SyncDraining) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{13}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{9}
 }
 
 // The first message from the server.
@@ -1238,25 +909,22 @@ type SyncOpened struct {
 	// The names of the server's partitions that the caller receives. If the server lacks one that the caller
 	// named, also the names of others that it has, at most 11, so that the caller's log can list them.
 	Partitions []string `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// Whether the caller may make decisions. If not, it must call the server. False if it does not support
-	// the server's rules.
-	LocalDecisions bool `protobuf:"varint,6,opt,name=local_decisions,json=localDecisions,proto3" json:"local_decisions,omitempty"`
 	// Whether the caller may use groups given in a request, in partitions that use them. If not, it must
 	// not decide such requests.
 	AssertGroups bool `protobuf:"varint,7,opt,name=assert_groups,json=assertGroups,proto3" json:"assert_groups,omitempty"`
-	// Whether the caller must report its decisions. If so, a caller that cannot store decisions until they
-	// are confirmed must not decide.
-	ReportDecisions bool `protobuf:"varint,8,opt,name=report_decisions,json=reportDecisions,proto3" json:"report_decisions,omitempty"`
 	// If `resumed` is false, the partitions whose groups the caller may keep. Forget messages follow for
 	// invalid groups among them. The caller must drop all other groups.
-	KeepGroupsOf  []string `protobuf:"bytes,9,rep,name=keep_groups_of,json=keepGroupsOf,proto3" json:"keep_groups_of,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	KeepGroupsOf []string `protobuf:"bytes,9,rep,name=keep_groups_of,json=keepGroupsOf,proto3" json:"keep_groups_of,omitempty"`
+	// Whether the caller may make decisions, which the server does not record. If not, it must call the
+	// server. False if it does not support the server's rules.
+	LocalDecisions bool `protobuf:"varint,10,opt,name=local_decisions,json=localDecisions,proto3" json:"local_decisions,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SyncOpened) Reset() {
 	*x = SyncOpened{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +936,7 @@ func (x *SyncOpened) String() string {
 func (*SyncOpened) ProtoMessage() {}
 
 func (x *SyncOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +949,7 @@ func (x *SyncOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncOpened.ProtoReflect.Descriptor instead.
 func (*SyncOpened) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{14}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SyncOpened) GetEpoch() []byte {
@@ -1319,23 +987,9 @@ func (x *SyncOpened) GetPartitions() []string {
 	return nil
 }
 
-func (x *SyncOpened) GetLocalDecisions() bool {
-	if x != nil {
-		return x.LocalDecisions
-	}
-	return false
-}
-
 func (x *SyncOpened) GetAssertGroups() bool {
 	if x != nil {
 		return x.AssertGroups
-	}
-	return false
-}
-
-func (x *SyncOpened) GetReportDecisions() bool {
-	if x != nil {
-		return x.ReportDecisions
 	}
 	return false
 }
@@ -1345,6 +999,13 @@ func (x *SyncOpened) GetKeepGroupsOf() []string {
 		return x.KeepGroupsOf
 	}
 	return nil
+}
+
+func (x *SyncOpened) GetLocalDecisions() bool {
+	if x != nil {
+		return x.LocalDecisions
+	}
+	return false
 }
 
 // Marks the end of the changes up to a position. The caller confirms them with SyncApplied once they are
@@ -1363,7 +1024,7 @@ type SyncCheckpoint struct {
 
 func (x *SyncCheckpoint) Reset() {
 	*x = SyncCheckpoint{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1036,7 @@ func (x *SyncCheckpoint) String() string {
 func (*SyncCheckpoint) ProtoMessage() {}
 
 func (x *SyncCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1049,7 @@ func (x *SyncCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncCheckpoint.ProtoReflect.Descriptor instead.
 func (*SyncCheckpoint) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{15}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SyncCheckpoint) GetSequence() uint64 {
@@ -1416,7 +1077,7 @@ type SyncPong struct {
 
 func (x *SyncPong) Reset() {
 	*x = SyncPong{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1089,7 @@ func (x *SyncPong) String() string {
 func (*SyncPong) ProtoMessage() {}
 
 func (x *SyncPong) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1102,7 @@ func (x *SyncPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPong.ProtoReflect.Descriptor instead.
 func (*SyncPong) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{16}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SyncPong) GetId() uint64 {
@@ -1492,7 +1153,7 @@ type LevelColumns struct {
 
 func (x *LevelColumns) Reset() {
 	*x = LevelColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1165,7 @@ func (x *LevelColumns) String() string {
 func (*LevelColumns) ProtoMessage() {}
 
 func (x *LevelColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1178,7 @@ func (x *LevelColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelColumns.ProtoReflect.Descriptor instead.
 func (*LevelColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LevelColumns) GetAbove() []uint32 {
@@ -1586,7 +1247,7 @@ type QueueColumns struct {
 
 func (x *QueueColumns) Reset() {
 	*x = QueueColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1259,7 @@ func (x *QueueColumns) String() string {
 func (*QueueColumns) ProtoMessage() {}
 
 func (x *QueueColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1272,7 @@ func (x *QueueColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueColumns.ProtoReflect.Descriptor instead.
 func (*QueueColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *QueueColumns) GetParent() []uint32 {
@@ -1666,7 +1327,7 @@ type CreatedQueueColumns struct {
 
 func (x *CreatedQueueColumns) Reset() {
 	*x = CreatedQueueColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1339,7 @@ func (x *CreatedQueueColumns) String() string {
 func (*CreatedQueueColumns) ProtoMessage() {}
 
 func (x *CreatedQueueColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1352,7 @@ func (x *CreatedQueueColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatedQueueColumns.ProtoReflect.Descriptor instead.
 func (*CreatedQueueColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{19}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreatedQueueColumns) GetParent() []uint32 {
@@ -1780,7 +1441,7 @@ type PolicyPart struct {
 
 func (x *PolicyPart) Reset() {
 	*x = PolicyPart{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1453,7 @@ func (x *PolicyPart) String() string {
 func (*PolicyPart) ProtoMessage() {}
 
 func (x *PolicyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1466,7 @@ func (x *PolicyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPart.ProtoReflect.Descriptor instead.
 func (*PolicyPart) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{20}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PolicyPart) GetPartition() string {
@@ -1940,7 +1601,7 @@ type UserGroups struct {
 
 func (x *UserGroups) Reset() {
 	*x = UserGroups{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +1613,7 @@ func (x *UserGroups) String() string {
 func (*UserGroups) ProtoMessage() {}
 
 func (x *UserGroups) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +1626,7 @@ func (x *UserGroups) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserGroups.ProtoReflect.Descriptor instead.
 func (*UserGroups) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{21}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UserGroups) GetPartition() string {
@@ -2016,7 +1677,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[22]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +1689,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[22]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +1702,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{22}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Forget) GetPartition() string {
@@ -2062,15 +1723,14 @@ var File_queuegate_v1_sync_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\n" +
-	"\x17queuegate/v1/sync.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x1equeuegate/v1/user_groups.proto\"\xc4\x02\n" +
+	"\x17queuegate/v1/sync.proto\x12\fqueuegate.v1\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x1equeuegate/v1/user_groups.proto\"\x9e\x02\n" +
 	"\vSyncRequest\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.queuegate.v1.SyncOpenH\x00R\x04open\x12,\n" +
 	"\x04ping\x18\x02 \x01(\v2\x16.queuegate.v1.SyncPingH\x00R\x04ping\x125\n" +
 	"\aapplied\x18\x03 \x01(\v2\x19.queuegate.v1.SyncAppliedH\x00R\aapplied\x12,\n" +
-	"\x04want\x18\x04 \x01(\v2\x16.queuegate.v1.SyncWantH\x00R\x04want\x122\n" +
-	"\x06report\x18\x05 \x01(\v2\x18.queuegate.v1.SyncReportH\x00R\x06report\x125\n" +
+	"\x04want\x18\x04 \x01(\v2\x16.queuegate.v1.SyncWantH\x00R\x04want\x125\n" +
 	"\arelease\x18\x06 \x01(\v2\x19.queuegate.v1.SyncReleaseH\x00R\areleaseB\t\n" +
-	"\amessage\"\xbe\x02\n" +
+	"\amessageJ\x04\b\x05\x10\x06R\x06report\"\xbe\x02\n" +
 	"\bSyncOpen\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -2104,23 +1764,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\x06closed\x18\x01 \x01(\bR\x06closed\">\n" +
 	"\bSyncWant\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
-	"\x05users\x18\x02 \x03(\tR\x05users\"W\n" +
-	"\n" +
-	"SyncReport\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x129\n" +
-	"\tdecisions\x18\x02 \x03(\v2\x1b.queuegate.v1.LocalDecisionR\tdecisions\"\xf9\x02\n" +
-	"\rLocalDecision\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1c\n" +
-	"\tpartition\x18\x03 \x01(\tR\tpartition\x12\x14\n" +
-	"\x05queue\x18\x04 \x01(\tR\x05queue\x120\n" +
-	"\x06access\x18\x05 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x06access\x12\x1b\n" +
-	"\treal_user\x18\x06 \x01(\tR\brealUser\x12*\n" +
-	"\x11groups_in_request\x18\a \x01(\rR\x0fgroupsInRequest\x12B\n" +
-	"\bdecision\x18\b \x01(\v2&.queuegate.v1.CheckQueueAccessResponseR\bdecision\x12\x14\n" +
-	"\x05stale\x18\t \x01(\bR\x05stale\x12\x1b\n" +
-	"\tno_groups\x18\n" +
-	" \x01(\bR\bnoGroups\"\xd0\x03\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users\"\xa6\x03\n" +
 	"\fSyncResponse\x122\n" +
 	"\x06opened\x18\x01 \x01(\v2\x18.queuegate.v1.SyncOpenedH\x00R\x06opened\x12,\n" +
 	"\x04pong\x18\x02 \x01(\v2\x16.queuegate.v1.SyncPongH\x00R\x04pong\x122\n" +
@@ -2131,16 +1775,9 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"checkpoint\x12;\n" +
 	"\vuser_groups\x18\x06 \x01(\v2\x18.queuegate.v1.UserGroupsH\x00R\n" +
 	"userGroups\x128\n" +
-	"\breported\x18\a \x01(\v2\x1a.queuegate.v1.SyncReportedH\x00R\breported\x128\n" +
 	"\bdraining\x18\b \x01(\v2\x1a.queuegate.v1.SyncDrainingH\x00R\bdrainingB\t\n" +
-	"\amessage\"W\n" +
-	"\fSyncReported\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x127\n" +
-	"\arefused\x18\x02 \x03(\v2\x1d.queuegate.v1.RefusedDecisionR\arefused\"=\n" +
-	"\x0fRefusedDecision\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
-	"\x05fault\x18\x02 \x01(\tR\x05fault\"\x0e\n" +
-	"\fSyncDraining\"\xd0\x02\n" +
+	"\amessageJ\x04\b\a\x10\bR\breported\"\x0e\n" +
+	"\fSyncDraining\"\xc3\x02\n" +
 	"\n" +
 	"SyncOpened\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\fR\x05epoch\x12\x18\n" +
@@ -2149,11 +1786,11 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\x14ping_interval_millis\x18\x04 \x01(\rR\x12pingIntervalMillis\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x05 \x03(\tR\n" +
-	"partitions\x12'\n" +
-	"\x0flocal_decisions\x18\x06 \x01(\bR\x0elocalDecisions\x12#\n" +
-	"\rassert_groups\x18\a \x01(\bR\fassertGroups\x12)\n" +
-	"\x10report_decisions\x18\b \x01(\bR\x0freportDecisions\x12$\n" +
-	"\x0ekeep_groups_of\x18\t \x03(\tR\fkeepGroupsOf\"e\n" +
+	"partitions\x12#\n" +
+	"\rassert_groups\x18\a \x01(\bR\fassertGroups\x12$\n" +
+	"\x0ekeep_groups_of\x18\t \x03(\tR\fkeepGroupsOf\x12'\n" +
+	"\x0flocal_decisions\x18\n" +
+	" \x01(\bR\x0elocalDecisionsJ\x04\b\x06\x10\aJ\x04\b\b\x10\tR\x10report_decisions\"e\n" +
 	"\x0eSyncCheckpoint\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\ffleet_cursor\x18\x02 \x01(\v2\x14.queuegate.v1.CursorR\vfleetCursor\"\x1a\n" +
@@ -2231,77 +1868,63 @@ func file_queuegate_v1_sync_proto_rawDescGZIP() []byte {
 }
 
 var file_queuegate_v1_sync_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_queuegate_v1_sync_proto_goTypes = []any{
-	(QueueNaming)(0),                 // 0: queuegate.v1.QueueNaming
-	(*SyncRequest)(nil),              // 1: queuegate.v1.SyncRequest
-	(*SyncOpen)(nil),                 // 2: queuegate.v1.SyncOpen
-	(*HeldPolicy)(nil),               // 3: queuegate.v1.HeldPolicy
-	(*SyncPing)(nil),                 // 4: queuegate.v1.SyncPing
-	(*GateCounts)(nil),               // 5: queuegate.v1.GateCounts
-	(*SyncApplied)(nil),              // 6: queuegate.v1.SyncApplied
-	(*SyncRelease)(nil),              // 7: queuegate.v1.SyncRelease
-	(*SyncWant)(nil),                 // 8: queuegate.v1.SyncWant
-	(*SyncReport)(nil),               // 9: queuegate.v1.SyncReport
-	(*LocalDecision)(nil),            // 10: queuegate.v1.LocalDecision
-	(*SyncResponse)(nil),             // 11: queuegate.v1.SyncResponse
-	(*SyncReported)(nil),             // 12: queuegate.v1.SyncReported
-	(*RefusedDecision)(nil),          // 13: queuegate.v1.RefusedDecision
-	(*SyncDraining)(nil),             // 14: queuegate.v1.SyncDraining
-	(*SyncOpened)(nil),               // 15: queuegate.v1.SyncOpened
-	(*SyncCheckpoint)(nil),           // 16: queuegate.v1.SyncCheckpoint
-	(*SyncPong)(nil),                 // 17: queuegate.v1.SyncPong
-	(*LevelColumns)(nil),             // 18: queuegate.v1.LevelColumns
-	(*QueueColumns)(nil),             // 19: queuegate.v1.QueueColumns
-	(*CreatedQueueColumns)(nil),      // 20: queuegate.v1.CreatedQueueColumns
-	(*PolicyPart)(nil),               // 21: queuegate.v1.PolicyPart
-	(*UserGroups)(nil),               // 22: queuegate.v1.UserGroups
-	(*Forget)(nil),                   // 23: queuegate.v1.Forget
-	(*Cursor)(nil),                   // 24: queuegate.v1.Cursor
-	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
-	(AccessType)(0),                  // 26: queuegate.v1.AccessType
-	(*CheckQueueAccessResponse)(nil), // 27: queuegate.v1.CheckQueueAccessResponse
-	(Reason)(0),                      // 28: queuegate.v1.Reason
-	(ResolveOutcome)(0),              // 29: queuegate.v1.ResolveOutcome
+	(QueueNaming)(0),            // 0: queuegate.v1.QueueNaming
+	(*SyncRequest)(nil),         // 1: queuegate.v1.SyncRequest
+	(*SyncOpen)(nil),            // 2: queuegate.v1.SyncOpen
+	(*HeldPolicy)(nil),          // 3: queuegate.v1.HeldPolicy
+	(*SyncPing)(nil),            // 4: queuegate.v1.SyncPing
+	(*GateCounts)(nil),          // 5: queuegate.v1.GateCounts
+	(*SyncApplied)(nil),         // 6: queuegate.v1.SyncApplied
+	(*SyncRelease)(nil),         // 7: queuegate.v1.SyncRelease
+	(*SyncWant)(nil),            // 8: queuegate.v1.SyncWant
+	(*SyncResponse)(nil),        // 9: queuegate.v1.SyncResponse
+	(*SyncDraining)(nil),        // 10: queuegate.v1.SyncDraining
+	(*SyncOpened)(nil),          // 11: queuegate.v1.SyncOpened
+	(*SyncCheckpoint)(nil),      // 12: queuegate.v1.SyncCheckpoint
+	(*SyncPong)(nil),            // 13: queuegate.v1.SyncPong
+	(*LevelColumns)(nil),        // 14: queuegate.v1.LevelColumns
+	(*QueueColumns)(nil),        // 15: queuegate.v1.QueueColumns
+	(*CreatedQueueColumns)(nil), // 16: queuegate.v1.CreatedQueueColumns
+	(*PolicyPart)(nil),          // 17: queuegate.v1.PolicyPart
+	(*UserGroups)(nil),          // 18: queuegate.v1.UserGroups
+	(*Forget)(nil),              // 19: queuegate.v1.Forget
+	(*Cursor)(nil),              // 20: queuegate.v1.Cursor
+	(Reason)(0),                 // 21: queuegate.v1.Reason
+	(ResolveOutcome)(0),         // 22: queuegate.v1.ResolveOutcome
 }
 var file_queuegate_v1_sync_proto_depIdxs = []int32{
 	2,  // 0: queuegate.v1.SyncRequest.open:type_name -> queuegate.v1.SyncOpen
 	4,  // 1: queuegate.v1.SyncRequest.ping:type_name -> queuegate.v1.SyncPing
 	6,  // 2: queuegate.v1.SyncRequest.applied:type_name -> queuegate.v1.SyncApplied
 	8,  // 3: queuegate.v1.SyncRequest.want:type_name -> queuegate.v1.SyncWant
-	9,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
-	7,  // 5: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
-	24, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
-	24, // 7: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
-	3,  // 8: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
-	5,  // 9: queuegate.v1.SyncPing.counts:type_name -> queuegate.v1.GateCounts
-	10, // 10: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
-	25, // 11: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
-	26, // 12: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
-	27, // 13: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	15, // 14: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
-	17, // 15: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
-	21, // 16: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
-	23, // 17: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
-	16, // 18: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
-	22, // 19: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
-	12, // 20: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
-	14, // 21: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
-	13, // 22: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
-	24, // 23: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
-	28, // 24: queuegate.v1.LevelColumns.end_reasons:type_name -> queuegate.v1.Reason
-	0,  // 25: queuegate.v1.PolicyPart.naming:type_name -> queuegate.v1.QueueNaming
-	18, // 26: queuegate.v1.PolicyPart.levels:type_name -> queuegate.v1.LevelColumns
-	19, // 27: queuegate.v1.PolicyPart.configured_queues:type_name -> queuegate.v1.QueueColumns
-	20, // 28: queuegate.v1.PolicyPart.created_queues:type_name -> queuegate.v1.CreatedQueueColumns
-	29, // 29: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
-	1,  // 30: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
-	11, // 31: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
-	31, // [31:32] is the sub-list for method output_type
-	30, // [30:31] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	7,  // 4: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
+	20, // 5: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
+	20, // 6: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
+	3,  // 7: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
+	5,  // 8: queuegate.v1.SyncPing.counts:type_name -> queuegate.v1.GateCounts
+	11, // 9: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
+	13, // 10: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
+	17, // 11: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
+	19, // 12: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
+	12, // 13: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
+	18, // 14: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
+	10, // 15: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
+	20, // 16: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
+	21, // 17: queuegate.v1.LevelColumns.end_reasons:type_name -> queuegate.v1.Reason
+	0,  // 18: queuegate.v1.PolicyPart.naming:type_name -> queuegate.v1.QueueNaming
+	14, // 19: queuegate.v1.PolicyPart.levels:type_name -> queuegate.v1.LevelColumns
+	15, // 20: queuegate.v1.PolicyPart.configured_queues:type_name -> queuegate.v1.QueueColumns
+	16, // 21: queuegate.v1.PolicyPart.created_queues:type_name -> queuegate.v1.CreatedQueueColumns
+	22, // 22: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
+	1,  // 23: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
+	9,  // 24: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
+	24, // [24:25] is the sub-list for method output_type
+	23, // [23:24] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_sync_proto_init() }
@@ -2317,18 +1940,16 @@ func file_queuegate_v1_sync_proto_init() {
 		(*SyncRequest_Ping)(nil),
 		(*SyncRequest_Applied)(nil),
 		(*SyncRequest_Want)(nil),
-		(*SyncRequest_Report)(nil),
 		(*SyncRequest_Release)(nil),
 	}
 	file_queuegate_v1_sync_proto_msgTypes[4].OneofWrappers = []any{}
-	file_queuegate_v1_sync_proto_msgTypes[10].OneofWrappers = []any{
+	file_queuegate_v1_sync_proto_msgTypes[8].OneofWrappers = []any{
 		(*SyncResponse_Opened)(nil),
 		(*SyncResponse_Pong)(nil),
 		(*SyncResponse_Policy)(nil),
 		(*SyncResponse_Forget)(nil),
 		(*SyncResponse_Checkpoint)(nil),
 		(*SyncResponse_UserGroups)(nil),
-		(*SyncResponse_Reported)(nil),
 		(*SyncResponse_Draining)(nil),
 	}
 	type x struct{}
@@ -2337,7 +1958,7 @@ func file_queuegate_v1_sync_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_sync_proto_rawDesc), len(file_queuegate_v1_sync_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
