@@ -9,7 +9,7 @@ import click
 
 from docs.generate.markdown import code, page, paragraph, table
 from queuegate.cli.commands import queuegate
-from queuegate.cli.session import COMMON
+from queuegate.cli.invocation import COMMON
 from queuegate_server.cli.main import command_group
 
 _CLIENT: Final = """\

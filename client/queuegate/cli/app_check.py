@@ -10,15 +10,15 @@ from queuegate._applications import Application, ApplicationCheck, SparkApplicat
 from queuegate._types import Check, Decision
 from queuegate.cli import render
 from queuegate.cli.exit_codes import Exit
+from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     Command,
     files_options,
     groups_options,
+    invocation_options,
     partition_option,
-    session_options,
 )
 from queuegate.cli.output import Report
-from queuegate.cli.session import Session
 from queuegate.cli.suggestions import missing_queue_line
 from queuegate.cli.terminal import escape
 from queuegate.policy.applications import Action
@@ -39,7 +39,7 @@ _OF_SPARK: Final = {
 
 
 @click.command("app-check", cls=Command)
-@session_options
+@invocation_options
 @click.argument("user")
 @click.argument(
     "action", metavar="ACTION", type=click.Choice([action.replace("_", "-") for action in Action])
@@ -63,7 +63,7 @@ _OF_SPARK: Final = {
 @partition_option
 @groups_options
 @files_options
-def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
+def app_check(invocation: Invocation, *, explained: bool, **arguments: Any) -> Report:
     """Check whether USER may access a YARN or Spark application.
 
     ACTION is view, view-logs, modify, move or (Spark only) admin.
@@ -85,20 +85,20 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
     )
     options = {name: arguments[name] for name in _APPLICATION_OPTIONS}
     asked = ApplicationCheck(*question, **options)
-    colors = session.colors
+    colors = invocation.colors
     with (
-        session.client() as client,
-        session.with_queue_hint(client, asked.user, asked.target_queue, asked.partition),
-        session.with_queue_hint(client, asked.user, arguments["queue"], asked.partition),
+        invocation.client() as client,
+        invocation.with_queue_hint(client, asked.user, asked.target_queue, asked.partition),
+        invocation.with_queue_hint(client, asked.user, arguments["queue"], asked.partition),
     ):
         started = time.monotonic()
         if explained:
             full = client.explain_application(*question, **options)
-            missing = _missing_queue_line(client, session, asked, full.decision, started)
+            missing = _missing_queue_line(client, invocation, asked, full.decision, started)
             lines = render.application_explanation(asked, full, colors, missing)
             return Report(full, lines, Exit.OK if full.decision.allowed else Exit.NO)
         answer = client.check_application(*question, **options)
-        missing = _missing_queue_line(client, session, asked, answer, started)
+        missing = _missing_queue_line(client, invocation, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
     text = render.application_decision(asked, answer, colors)
     return Report(answer, [text, missing] if missing else [text], status)
@@ -106,7 +106,7 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
 
 def _missing_queue_line(
     client: "Client | OfflineClient",
-    session: Session,
+    invocation: Invocation,
     asked: ApplicationCheck,
     answer: Decision,
     started: float,
@@ -118,10 +118,10 @@ def _missing_queue_line(
     if answer.reason is Reason.UNKNOWN_QUEUE:
         check = Check(asked.user, asked.target_queue, asked.partition)
         answer = replace(answer, evaluated_queue=ROOT)
-        missing = session.missing_queue_hints(client, check, answer, started)
+        missing = invocation.missing_queue_hints(client, check, answer, started)
         return missing_queue_line(check.queue, "", missing) if missing.similar else ""
     check = Check(asked.user, application.queue, asked.partition)
-    missing = session.missing_queue_hints(client, check, answer, started)
+    missing = invocation.missing_queue_hints(client, check, answer, started)
     if not evaluated:
         return escape(missing.ambiguity)
     return missing_queue_line(application.queue, evaluated, missing)

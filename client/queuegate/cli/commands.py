@@ -14,6 +14,7 @@ from queuegate.cli import render, server_state
 from queuegate.cli.app_check import app_check
 from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
+from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     CONTEXT,
     LIST_TIMEOUT,
@@ -22,16 +23,15 @@ from queuegate.cli.options import (
     common_options,
     files_options,
     groups_options,
+    invocation_options,
+    invocation_options_of_list,
     partition_option,
     policy_partition_option,
     prefix_option,
     question,
-    session_options,
-    session_options_of_list,
     wait_option,
 )
 from queuegate.cli.output import FORMATS, TABLE, Report
-from queuegate.cli.session import Session
 from queuegate.cli.suggestions import missing_prefix
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree
@@ -70,41 +70,43 @@ def queuegate(**_: Any) -> None:
 
 
 @queuegate.command()
-@session_options
+@invocation_options
 @question
-def check(session: Session, asked: Check) -> Report:
+def check(invocation: Invocation, asked: Check) -> Report:
     """Check whether USER may use QUEUE, such as root.a.b."""
-    with session.client() as client:
+    with invocation.client() as client:
         started = time.monotonic()
-        with session.with_queue_hint(
+        with invocation.with_queue_hint(
             client, asked.user, asked.queue, asked.partition, user_first=True
         ):
             answer = client.check(**asdict(asked))
-        missing = session.missing_queue_hints(client, asked, answer, started)
+        missing = invocation.missing_queue_hints(client, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
-    text = render.decision(asked, answer, session.colors, missing, session.yarn_site or "")
+    text = render.decision(asked, answer, invocation.colors, missing, invocation.yarn_site or "")
     return Report(answer, [text], status)
 
 
 @queuegate.command()
-@session_options
+@invocation_options
 @question
-def explain(session: Session, asked: Check) -> Report:
+def explain(invocation: Invocation, asked: Check) -> Report:
     """Run a check, and show the evaluated ACLs and the groups' origin."""
-    with session.client() as client:
+    with invocation.client() as client:
         started = time.monotonic()
-        with session.with_queue_hint(
+        with invocation.with_queue_hint(
             client, asked.user, asked.queue, asked.partition, user_first=True
         ):
             answer = client.explain(**asdict(asked))
-        missing = session.missing_queue_hints(client, asked, answer.decision, started)
+        missing = invocation.missing_queue_hints(client, asked, answer.decision, started)
     status = Exit.OK if answer.decision.allowed else Exit.NO
-    site = session.yarn_site or ""
-    return Report(answer, render.explanation(asked, answer, session.colors, missing, site), status)
+    site = invocation.yarn_site or ""
+    return Report(
+        answer, render.explanation(asked, answer, invocation.colors, missing, site), status
+    )
 
 
 @queuegate.command()
-@session_options_of_list
+@invocation_options_of_list
 @click.argument("user")
 @prefix_option
 @partition_option
@@ -112,16 +114,16 @@ def explain(session: Session, asked: Check) -> Report:
 @groups_options
 @click.option("--why", is_flag=True, help="Show the ACL entry that grants access.")
 @files_options
-def queues(session: Session, user: str, *, access: str, why: bool, **options: Any) -> Report:
+def queues(invocation: Invocation, user: str, *, access: str, why: bool, **options: Any) -> Report:
     """List the configured queues that USER may use.
 
     Queues that YARN will create are not listed; tree --user marks them.
     """
-    options["timeout"] = session.timeout or LIST_TIMEOUT
+    options["timeout"] = invocation.timeout or LIST_TIMEOUT
     usable: list[UsableQueue] = []
     prefix, partition = options["prefix"], options["partition"]
-    with session.client() as client:
-        with session.with_queue_hint(client, user, prefix, partition):
+    with invocation.client() as client:
+        with invocation.with_queue_hint(client, user, prefix, partition):
             if why:
                 usable = client.explain_queues(user, access=Access(access), **options)
                 paths = [each.queue for each in usable]
@@ -151,7 +153,7 @@ queuegate.add_command(tree)
 
 
 @queuegate.command()
-@session_options
+@invocation_options
 @click.argument("user")
 @click.option(
     "--bypass-cache",
@@ -159,11 +161,11 @@ queuegate.add_command(tree)
     help="Query the directory instead of the cache, and cache the result.",
 )
 @partition_option
-def resolve(session: Session, user: str, *, bypass_cache: bool, partition: str) -> Report:
+def resolve(invocation: Invocation, user: str, *, bypass_cache: bool, partition: str) -> Report:
     """Resolve the groups of USER."""
-    with session.client() as client:
+    with invocation.client() as client:
         answer = client.resolve(user, partition=partition, bypass_cache=bypass_cache)
-    lines = [*render.resolution(answer, session.colors)]
+    lines = [*render.resolution(answer, invocation.colors)]
     match answer.outcome:
         case ResolveOutcome.RESOLVED:
             return Report(answer, lines)
@@ -174,23 +176,23 @@ def resolve(session: Session, user: str, *, bypass_cache: bool, partition: str) 
 
 
 @queuegate.command()
-@session_options
+@invocation_options
 @click.argument("users", metavar="USER... | --all", nargs=-1)
 @click.option("--all", "everyone", is_flag=True, help="All users of the partition.")
 @wait_option
 @partition_option
 def invalidate(
-    session: Session, users: tuple[str, ...], *, everyone: bool, wait: bool, partition: str
+    invocation: Invocation, users: tuple[str, ...], *, everyone: bool, wait: bool, partition: str
 ) -> Report:
     """Invalidate the cached groups of each USER, or of all users."""
     if bool(users) == everyone:
         message = "name the users to invalidate, or use --all, but not both"
         raise click.UsageError(message, click.get_current_context())
-    with session.client() as client:
+    with invocation.client() as client:
         names = None if everyone else users
         # Allow more than the default, since the server takes a few seconds to detect an
         # unresponsive Redis.
-        timeout = session.timeout or (None if wait else 5.0)
+        timeout = invocation.timeout or (None if wait else 5.0)
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
     lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
@@ -208,33 +210,33 @@ def invalidate(
 
 
 @queuegate.command()
-@session_options_of_list
+@invocation_options_of_list
 @prefix_option
 @policy_partition_option
-def policy(session: Session, prefix: str, partition: str) -> Report:
+def policy(invocation: Invocation, prefix: str, partition: str) -> Report:
     """Show the server's current policy."""
-    with session.client() as client:
+    with invocation.client() as client:
         answer = client.get_policy(partition, prefix)
         note = missing_prefix(client, answer, prefix, partition)
     rows = [(queue.path, queue.submit_acl, queue.admin_acl) for queue in answer.queues]
     table = (("QUEUE", "SUBMIT ACL", "ADMIN ACL"), rows)
     document = {"partition": shown_partition(partition, answer), **plain(answer)}
-    lines = server_state.policy(answer, session.colors)
+    lines = server_state.policy(answer, invocation.colors)
     return Report(document, lines, Exit.NO if note else Exit.OK, note=note, table=table)
 
 
 @queuegate.command()
-@session_options
+@invocation_options
 @wait_option
-def reload(session: Session, *, wait: bool) -> Report:
+def reload(invocation: Invocation, *, wait: bool) -> Report:
     """Make the server reload its policy. To reload its settings, send it SIGHUP."""
-    with session.client() as client:
-        answer = client.reload(wait=wait, timeout=session.timeout or 30.0)
+    with invocation.client() as client:
+        answer = client.reload(wait=wait, timeout=invocation.timeout or 30.0)
     document = plain(answer)
     del document["cursor"]
     if not wait:
         del document["waited_out"], document["stale_gates"]
-    lines = [*server_state.diagnostics(answer.diagnostics, session.colors)]
+    lines = [*server_state.diagnostics(answer.diagnostics, invocation.colors)]
     if answer.succeeded:
         lines.append(f"serving revision {answer.revision}")
         if not wait:
@@ -254,15 +256,15 @@ def reload(session: Session, *, wait: bool) -> Report:
 
 
 @queuegate.command()
-@session_options
-def fleet(session: Session) -> Report:
+@invocation_options
+def fleet(invocation: Invocation) -> Report:
     """Show the replicas in the server's fleet, whether they agree, and their gates.
 
     If the server belongs to no fleet, shows its gates, and exits with 2.
     """
-    with session.client() as client:
+    with invocation.client() as client:
         answer = client.get_fleet()
-    lines = [*server_state.fleet(answer, session.colors)]
+    lines = [*server_state.fleet(answer, invocation.colors)]
     is_starting = any(each.state is ReplicaState.STARTING for each in answer.replicas)
     if answer.agreed or (is_starting and not answer.problems):
         return Report(answer, lines)
@@ -277,18 +279,18 @@ def fleet(session: Session) -> Report:
 
 
 @queuegate.command()
-@session_options
+@invocation_options
 @click.option("--service", default="", metavar="NAME", help="The full name of a service.")
-def health(session: Session, service: str) -> Report:
+def health(invocation: Invocation, service: str) -> Report:
     """Check whether the server is serving."""
-    with session.client() as client:
+    with invocation.client() as client:
         answer = client.check_health(service)
     document = {"status": answer}
     match answer:
         case HealthStatus.SERVING:
-            return Report(document, [session.colors.good("serving")])
+            return Report(document, [invocation.colors.good("serving")])
         case HealthStatus.SERVICE_UNKNOWN:
             message = f"the server has no service {service}"
             problem = Problem(Exit.WRONG, "SERVICE_UNKNOWN", message)
             return Report(document, [], problem=problem)
-    return Report(document, [session.colors.bad(answer.replace("_", " "))], Exit.NO)
+    return Report(document, [invocation.colors.bad(answer.replace("_", " "))], Exit.NO)

@@ -12,8 +12,8 @@ from click.core import ParameterSource
 from queuegate import _validation
 from queuegate._address import DEFAULT_ADDRESS
 from queuegate._types import Check
+from queuegate.cli.invocation import COMMON, Invocation
 from queuegate.cli.output import FORMATS, TABLE, Report, answer
-from queuegate.cli.session import COMMON, Session
 from queuegate.policy.acl import AclNames
 from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION
@@ -53,7 +53,7 @@ _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Command(click.Command):
-    """A command whose help lists its own options before the `Session` options."""
+    """A command whose help lists its own options before the `Invocation` options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. If an option belongs to another command, the error names that
@@ -69,7 +69,7 @@ class Command(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options and the `Session` options in separate sections."""
+        """Write the command's own options and the `Invocation` options in separate sections."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Server and output": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -151,7 +151,7 @@ def _options(*options: _Decorator) -> _Decorator:
 
 
 def common_options(output: tuple[str, ...]) -> _Decorator:
-    """Return a decorator that adds the `Session` options, with the given output formats. Options
+    """Return a decorator that adds the `Invocation` options, with the given output formats. Options
     are allowed before and after the command's name.
     """
     return _options(
@@ -183,28 +183,30 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
     )
 
 
-def session_options(function: Callable[..., Report]) -> Callable[..., int]:
-    """Return a wrapper that passes a `Session` to a command, prints its report and returns its exit
-    status.
+def invocation_options(function: Callable[..., Report]) -> Callable[..., int]:
+    """Return a wrapper that passes an `Invocation` to a command, prints its report and returns its
+    exit status.
     """
-    return _with_session(function, FORMATS)
+    return _with_invocation(function, FORMATS)
 
 
-def session_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
-    """Wrap a command as `session_options` does, but also allow `--output table`."""
-    return _with_session(function, (*FORMATS, TABLE))
+def invocation_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
+    """Wrap a command as `invocation_options` does, but also allow `--output table`."""
+    return _with_invocation(function, (*FORMATS, TABLE))
 
 
-def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> Callable[..., int]:
+def _with_invocation(
+    function: Callable[..., Report], formats: tuple[str, ...]
+) -> Callable[..., int]:
     @common_options(formats)
     @functools.wraps(function)
-    def with_session(**arguments: Any) -> int:
+    def with_invocation(**arguments: Any) -> int:
         context = click.get_current_context()
         before = context.find_root().params
-        session = Session(
+        invocation = Invocation(
             **{
                 field.name: before.get(field.name) if own is None else own
-                for field in fields(Session)
+                for field in fields(Invocation)
                 if field.name != "of_partition"
                 for own in [arguments.pop(field.name, None)]
             },
@@ -221,15 +223,15 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
             is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
             if parameter.opts[0] in _NOT_EMPTY and is_given and not arguments[name]:
                 raise click.UsageError(f"{parameter.opts[0]} must not be empty", context)
-        output = session.output or FORMATS[0]
+        output = invocation.output or FORMATS[0]
         if output not in formats:
             raise click.UsageError(f"--output {output} is for commands that print a list", context)
-        if fault := next(session.faults(arguments.get("groups")), ""):
+        if fault := next(invocation.faults(arguments.get("groups")), ""):
             raise click.UsageError(fault, context)
         question = {name: arguments[name] for name in _ASKED if arguments.get(name)}
-        return answer(lambda: function(session, **arguments), question, output, arguments)
+        return answer(lambda: function(invocation, **arguments), question, output, arguments)
 
-    return with_session
+    return with_invocation
 
 
 partition_option: Final = click.option(
@@ -313,7 +315,7 @@ groups_options: Final = _options(
 """Options for the user's groups."""
 
 
-def question(function: Callable[[Session, Check], Report]) -> Callable[..., Report]:
+def question(function: Callable[[Invocation, Check], Report]) -> Callable[..., Report]:
     """Add a check's arguments to a command, and pass them as a `Check`."""
 
     @click.argument("user")
@@ -323,7 +325,7 @@ def question(function: Callable[[Session, Check], Report]) -> Callable[..., Repo
     @groups_options
     @files_options
     @functools.wraps(function)
-    def with_question(session: Session, **asked: Any) -> Report:
-        return function(session, Check(**asked))
+    def with_question(invocation: Invocation, **asked: Any) -> Report:
+        return function(invocation, Check(**asked))
 
     return with_question

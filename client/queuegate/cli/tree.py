@@ -11,18 +11,18 @@ import click
 from queuegate._results import PolicyInfo, PolicyQueue
 from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import Exit
+from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     LIST_TIMEOUT,
     Command,
     files_options,
     groups_options,
+    invocation_options,
     policy_partition_option,
     prefix_option,
-    session_options,
 )
 from queuegate.cli.output import Report
 from queuegate.cli.server_state import unenforced_acls
-from queuegate.cli.session import Session
 from queuegate.cli.suggestions import missing_prefix
 from queuegate.cli.tree_drawing import Drawing
 from queuegate.policy import acl as yunikorn_acl
@@ -49,7 +49,7 @@ _INHERITED: Final = Decision(True, Reason.USER, CLUSTER, "")
 
 
 @click.command("tree", cls=Command)
-@session_options
+@invocation_options
 @prefix_option
 @policy_partition_option
 @click.option("--user", metavar="USER", help="Mark the queues that this user may use.")
@@ -63,7 +63,7 @@ _INHERITED: Final = Decision(True, Reason.USER, CLUSTER, "")
 @groups_options
 @files_options
 def tree(
-    session: Session,
+    invocation: Invocation,
     *,
     prefix: str,
     partition: str,
@@ -83,15 +83,15 @@ def tree(
     if user is None and (groups is not None or real_user):
         message = "--group, --no-groups and --real-user: only with --user"
         raise click.UsageError(message, click.get_current_context())
-    timeout = session.timeout or LIST_TIMEOUT
+    timeout = invocation.timeout or LIST_TIMEOUT
     usable: dict[Access, frozenset[str]] = {}
-    with session.client() as client:
+    with invocation.client() as client:
         answer = client.get_policy(partition, prefix, timeout=timeout)
         note = missing_prefix(client, answer, prefix, partition)
         queues, partition = answer.queues, shown_partition(partition, answer)
         if user is not None:
             for access in Access:
-                with session.with_queue_hint(client, user, prefix, partition):
+                with invocation.with_queue_hint(client, user, prefix, partition):
                     usable_queues = client.list_queues(
                         user,
                         partition=partition,
@@ -109,7 +109,7 @@ def tree(
     drawing = Drawing(
         queues,
         usable,
-        session.colors,
+        invocation.colors,
         _width(),
         templates=answer.templates,
         created=created,

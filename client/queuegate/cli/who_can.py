@@ -11,17 +11,17 @@ import click
 from queuegate._types import Check
 from queuegate._users import AccessGrant, ListedUser, UserPage
 from queuegate.cli.exit_codes import Exit, Problem
+from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     LIST_TIMEOUT,
     Command,
     access_option,
     files_options,
+    invocation_options_of_list,
     partition_option,
-    session_options_of_list,
 )
 from queuegate.cli.output import Report
 from queuegate.cli.render import VERBS, grant_row, grant_words, moment, place_of
-from queuegate.cli.session import Session
 from queuegate.cli.suggestions import ambiguous_name, missing_queue, missing_queue_line
 from queuegate.cli.terminal import Colors, escape
 from queuegate.exceptions import QueuegateError
@@ -58,7 +58,7 @@ class _WhoCanCommand(Command):
 
 
 @click.command("who-can", cls=_WhoCanCommand)
-@session_options_of_list
+@invocation_options_of_list
 @click.argument("queue")
 @partition_option
 @access_option
@@ -71,7 +71,7 @@ class _WhoCanCommand(Command):
 )
 @files_options
 def who_can(
-    session: Session,
+    invocation: Invocation,
     *,
     access: str,
     queue: str,
@@ -83,13 +83,13 @@ def who_can(
 
     Exit status 3 means that the list is incomplete; the message gives the reason.
     """
-    with session.client() as client:
+    with invocation.client() as client:
         iterator = client.list_users(
             queue,
             partition=partition,
             access=Access(access),
             page_size=page_size or 0,
-            timeout=session.timeout or LIST_TIMEOUT,
+            timeout=invocation.timeout or LIST_TIMEOUT,
         )
         pages = list(iterator if all_pages else islice(iterator, 2))
         has_users = pages[0].users or pages[0].everyone_via
@@ -114,7 +114,7 @@ def who_can(
     table = (("USER", "VIA", "ACL", "QUEUE", "CONFIRMED"), [*map(_row, users)])
     return Report(
         document,
-        [*_lines(first, users, session.colors)],
+        [*_lines(first, users, invocation.colors)],
         note=ambiguity
         or _note(first, users, Access(access), queue, [missing, resolver], has_more=has_more),
         problem=_incomplete(pages),

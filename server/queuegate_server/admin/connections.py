@@ -307,7 +307,7 @@ PROBE_BOUNDS: Final = Bounds(
 )
 
 
-class Connections(Generic[C]):
+class HttpConnections(Generic[C]):
     """A listening socket and its accepted connections."""
 
     def __init__(

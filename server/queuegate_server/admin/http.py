@@ -16,7 +16,7 @@ from aiohttp import web
 
 from queuegate_server.admin.connections import (
     PROBE_BOUNDS,
-    Connections,
+    HttpConnections,
     ProbeConnection,
     complete_headers,
     discard_body,
@@ -88,7 +88,7 @@ class AdminServer:
         self._site = site
         self._in_site = 0
         line_bytes = MAX_LINE_BYTES if site is None else site.max_line_bytes
-        self._connections = Connections(
+        self._connections = HttpConnections(
             address,
             certificate,
             PROBE_BOUNDS,

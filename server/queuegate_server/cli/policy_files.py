@@ -31,7 +31,7 @@ from queuegate_server.cli.start_checks import (
     unusable_resolver_errors,
 )
 from queuegate_server.cli.users_from import (
-    Users,
+    RequestedUsers,
     exit_status,
     groups_by_partition,
     read_users,
@@ -203,7 +203,7 @@ def _lint_files(
     format_name: str | None,
     options: FormatOptions,
     config: Path | None,
-    users: Users | None,
+    users: RequestedUsers | None,
 ) -> Iterator[FileResult]:
     """Yield the diagnostics for each file, then those about misplaced names. Raises Failure."""
     linted: list[_Policy] = []
@@ -225,7 +225,7 @@ def _lint_files(
         yield policy.name, sort_diagnostics(misplaced_names(policy, people))
 
 
-def _lint_configured(config: Path, users: Users | None) -> Iterator[FileResult]:
+def _lint_configured(config: Path, users: RequestedUsers | None) -> Iterator[FileResult]:
     """Yield the diagnostics for each policy in a server's settings, then those about misplaced
     names. Raises Failure.
     """
@@ -267,7 +267,7 @@ def _lint(
     data: bytes,
     name: str,
     *,
-    users: Users | None,
+    users: RequestedUsers | None,
 ) -> list[Diagnostic]:
     """Return a file's diagnostics. If it is a valid policy, append it to `linted`; if it is one
     with errors, note in `users` that its names are not compared with them.

@@ -15,7 +15,7 @@ from queuegate_server.cli.command import FILE, STDIN, Failure
 from queuegate_server.formats.diagnostics import printable
 
 if TYPE_CHECKING:
-    from queuegate_server.cli.policy_test_runner import Outcome
+    from queuegate_server.cli.policy_test_runner import PolicyTestOutcome
 
 _PATTERNS: Final = ("*_test.yaml", "*_test.yml")
 
@@ -42,7 +42,7 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
 
     # Silence the server's warnings, because this command reports the same problems.
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
-    ran: list[Outcome] = []
+    ran: list[PolicyTestOutcome] = []
     for file in _files(folders):
         outcomes, notes = run_file(file)
         if output == findings.TEXT:
@@ -80,7 +80,7 @@ def _files(folders: Iterable[str]) -> Iterator[Path]:
         yield from files
 
 
-def _print(file: Path, outcomes: "Iterable[Outcome]") -> None:
+def _print(file: Path, outcomes: "Iterable[PolicyTestOutcome]") -> None:
     colors = colors_for(sys.stdout)
     click.echo(printable(str(file)))
     for each in outcomes:
@@ -92,7 +92,7 @@ def _print(file: Path, outcomes: "Iterable[Outcome]") -> None:
                 click.echo(f"      {line}".rstrip())
 
 
-def _write_junit(path: Path, ran: "list[Outcome]") -> None:
+def _write_junit(path: Path, ran: "list[PolicyTestOutcome]") -> None:
     suites = ET.Element("testsuites")
     for file in dict.fromkeys(each.file for each in ran):
         own = [each for each in ran if each.file == file]

@@ -27,7 +27,7 @@ from queuegate_server.settings.source_map import Override
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PolicyTestOutcome:
     """The result of a test."""
 
     file: str
@@ -39,7 +39,7 @@ class Outcome:
     """Failed expectations, each with the lines that explain the decision."""
 
 
-def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
+def run_file(file: Path) -> tuple[list[PolicyTestOutcome], list[str]]:
     """Run the tests in a file. Return their outcomes, and notes for the user. Raises Failure."""
     data, name = read_or_fail(file)
     tests, diagnostics = load_tests(data, name)
@@ -74,7 +74,9 @@ def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
                 results.append(_failure(client, name, each, sent.get(each.user) or None))
             seconds = time.perf_counter() - start
             failures = [failure for failure in results if failure]
-            outcomes.append(Outcome(name, test.name, test.line, len(results), seconds, failures))
+            outcomes.append(
+                PolicyTestOutcome(name, test.name, test.line, len(results), seconds, failures)
+            )
     return outcomes, [*_notes(name, settings, without)]
 
 

@@ -37,7 +37,7 @@ users_from_option: Final[Callable[[Any], Any]] = click.option(
 
 
 @dataclass(frozen=True, slots=True)
-class Users:
+class RequestedUsers:
     """The users named with `--users-from`."""
 
     known: GroupsByUser
@@ -62,7 +62,7 @@ class Users:
         return bool(self.unknown) or self.has_directory
 
 
-def exit_status(users: Users | None, status: int) -> int:
+def exit_status(users: RequestedUsers | None, status: int) -> int:
     """Return a command's exit status, which is not 0 if its answer is incomplete; say why."""
     missing = () if users is None else users.missing
     for each in missing:
@@ -70,7 +70,7 @@ def exit_status(users: Users | None, status: int) -> int:
     return status or (EXIT_INCOMPLETE if missing else 0)
 
 
-def read_users(sources: Sequence[str]) -> Users:
+def read_users(sources: Sequence[str]) -> RequestedUsers:
     """Read the users in the sources, which are the values of `--users-from`.
 
     Raises:
@@ -92,11 +92,11 @@ def read_users(sources: Sequence[str]) -> Users:
         raise Failure(f"{', '.join(sources)}: no users")
     known = {user: groups for user, groups in people.items() if groups is not None}
     unknown = [user for user, groups in people.items() if groups is None]
-    return Users(known, unknown, has_directory)
+    return RequestedUsers(known, unknown, has_directory)
 
 
 def groups_by_partition(
-    users: Users, partitions: Iterable[str], config: Path | None, policy: str | None = None
+    users: RequestedUsers, partitions: Iterable[str], config: Path | None, policy: str | None = None
 ) -> dict[str, GroupsByUser]:
     """Return the users and their groups for each partition.
 
@@ -124,7 +124,9 @@ def groups_by_partition(
     return asyncio.run(_resolve(users, config, settings(config, policy)))
 
 
-async def _resolve(users: Users, config: Path, server: Settings) -> dict[str, GroupsByUser]:
+async def _resolve(
+    users: RequestedUsers, config: Path, server: Settings
+) -> dict[str, GroupsByUser]:
     """Look up the missing groups, and list users if needed, with each partition's resolver."""
     from queuegate_server.server.offline import OfflineServices  # noqa: PLC0415 - slow
     from queuegate_server.server.startup import CannotServe  # noqa: PLC0415 - slow

@@ -92,7 +92,7 @@ _HTTP: Final = {
 """HTTP statuses by gRPC status. Any other gRPC status maps to 500."""
 
 
-class Console:
+class ConsoleSite:
     """The console's request handlers.
 
     Args:

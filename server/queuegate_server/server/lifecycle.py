@@ -159,10 +159,10 @@ async def _open_admin_port(
 
 def _console(settings: Settings, parts: ServerParts) -> "Site":
     from queuegate_server.console.annotations import Annotator  # noqa: PLC0415 - optional
-    from queuegate_server.console.app import Console  # noqa: PLC0415 - optional
+    from queuegate_server.console.app import ConsoleSite  # noqa: PLC0415 - optional
     from queuegate_server.console.views import Services  # noqa: PLC0415 - optional
 
-    console = Console(
+    console = ConsoleSite(
         Services(
             settings=settings,
             core=parts.core,

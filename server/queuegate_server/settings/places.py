@@ -23,7 +23,7 @@ _ALTERNATIVES: Final = ("admission", "queues", "schedulers")
 _RESOLVER: Final = len(("resolvers", NAME))
 
 
-class Place(NamedTuple):
+class SettingPlace(NamedTuple):
     """A section of the settings."""
 
     path: tuple[str, ...]
@@ -38,12 +38,12 @@ def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 @cache
-def places() -> tuple[Place, ...]:
+def places() -> tuple[SettingPlace, ...]:
     """Return all sections, with those of each built-in type of resolver that is installed."""
     return tuple(_places(Settings, (), ""))
 
 
-def _places(kind: Any, path: tuple[str, ...], resolver_type: str) -> Iterator[Place]:
+def _places(kind: Any, path: tuple[str, ...], resolver_type: str) -> Iterator[SettingPlace]:
     if kind is ConfiguredResolver:
         for name in sorted({CHAIN, *RESOLVER_TYPES}):
             try:
@@ -55,7 +55,7 @@ def _places(kind: Any, path: tuple[str, ...], resolver_type: str) -> Iterator[Pl
             yield from sections
     elif isinstance(kind, type) and issubclass(kind, BaseModel):
         fields = fields_by_key(kind)
-        yield Place(path, resolver_type, frozenset(fields))
+        yield SettingPlace(path, resolver_type, frozenset(fields))
         for key, field in fields.items():
             yield from _places(field.annotation, (*path, key), resolver_type)
     else:

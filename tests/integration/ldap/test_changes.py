@@ -23,7 +23,7 @@ from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedM
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
-from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers, Content
+from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers, FollowedContent
 from queuegate_server.identity.resolvers.ldap.sync_follower import _Stream
 from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_INFO, SYNC_REQUEST
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
@@ -370,7 +370,7 @@ def test_deleted_entries_that_are_reported_as_a_set(options: BuildOptions) -> No
     """As RFC 4533 permits (section 2.5); slapd and 389 Directory Server report each entry."""
     given = options("ldap://127.0.0.1")
     lookup = UserLookup(given, LdapStatistics())
-    content = Content(given, lookup.users, lookup.kinds)
+    content = FollowedContent(given, lookup.users, lookup.kinds)
     content.is_loading = False
     noted: list[AffectedUsers] = []
     stream = _Stream(Mock(), content.groups[0], noted.append, content.expect)

@@ -14,7 +14,7 @@ from queuegate_server.identity.resolvers.keycloak.admin_events import (
     affected_by,
 )
 from queuegate_server.identity.rest.answer_limits import MAX_AFFECTED, MAX_EVENT_PAGES
-from queuegate_server.identity.rest.change_queries import AffectedUsers
+from queuegate_server.identity.rest.change_queries import AffectedIds
 from queuegate_server.identity.rest.faults import RequestFault
 from queuegate_server.identity.rest.paging import MAX_AT_ONCE
 from tests.integration.rest.conftest import Build
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 
 SETTINGS = {"changes": "admin_events", "changes_interval": 0.1}
 JOIN = ("CREATE", "GROUP_MEMBERSHIP", "users/id-of-alice/groups/g1")
-EVERYBODY = AffectedUsers(is_all=True)
-ALICE = AffectedUsers(("1",))
+EVERYBODY = AffectedIds(is_all=True)
+ALICE = AffectedIds(("1",))
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ ALICE = AffectedUsers(("1",))
         ("UPDATE", "USER", "users/1", ALICE),
         ("ACTION", "USER", "users/1/reset-password", ALICE),
         ("DELETE", "USER", "users/1", EVERYBODY),
-        ("CREATE", "GROUP", "groups/2", AffectedUsers()),
-        ("CREATE", "GROUP", "groups/2/children", AffectedUsers()),
+        ("CREATE", "GROUP", "groups/2", AffectedIds()),
+        ("CREATE", "GROUP", "groups/2/children", AffectedIds()),
         ("UPDATE", "GROUP", "groups/2", EVERYBODY),
         ("UPDATE", "GROUP", "groups/2/children", EVERYBODY),
         ("DELETE", "GROUP", "groups/2", EVERYBODY),
@@ -52,7 +52,7 @@ ALICE = AffectedUsers(("1",))
         ("UPDATE", "", "groups/2", EVERYBODY),
     ],
 )
-def test_who_is_affected(operation: str, kind: str, path: str, affected: AffectedUsers) -> None:
+def test_who_is_affected(operation: str, kind: str, path: str, affected: AffectedIds) -> None:
     assert affected_by([AdminEvent(1, operation, kind, path)]) == affected
 
 
@@ -186,19 +186,19 @@ async def test_every_new_event_is_read_once(count: int, new: int) -> None:
     log = Log(count)
     query = log.query()
     await query.begin()
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
     log.events[:0] = [event(count + number, 7) for number in range(new)]
     assert len((await query.changed()).ids) == new
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
     log.now += READ_ALL_SECONDS
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
     # Another follower continues.
     log.events.insert(0, event(-1, 8))
     another = log.query()
     another.resume(query.position)
-    assert await another.changed() == AffectedUsers(("-1",))
+    assert await another.changed() == AffectedIds(("-1",))
     log.now += READ_ALL_SECONDS
-    assert await another.changed() == AffectedUsers()
+    assert await another.changed() == AffectedIds()
 
 
 async def test_an_event_below_many_newer_ones(caplog: pytest.LogCaptureFixture) -> None:
@@ -208,10 +208,10 @@ async def test_an_event_below_many_newer_ones(caplog: pytest.LogCaptureFixture) 
     await query.begin()
     log.pages = 0
     log.events.insert(PAGE * 3 + 50, event(-1, 7))
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
     assert log.pages == 1
     log.now += READ_ALL_SECONDS
-    assert await query.changed() == AffectedUsers(("-1",))
+    assert await query.changed() == AffectedIds(("-1",))
     assert not caplog.records
 
 
@@ -226,16 +226,16 @@ async def test_an_event_below_all_that_are_read(
     query = log.query()
     await query.begin()
     log.events.insert(future, event(-1, 1_000_000))
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
     log.now += READ_ALL_SECONDS
-    expected = AffectedUsers(("-1",)) if past else EVERYBODY
+    expected = AffectedIds(("-1",)) if past else EVERYBODY
     assert await query.changed() == expected
     warnings = ["the newest 1000 are all newer than" in each for each in caplog.messages]
     assert warnings == ([] if past else [True])
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
     log.server_time = 5_040.0
     log.now += READ_ALL_SECONDS
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
 
 
 @pytest.mark.parametrize("back", [10, 25])
@@ -251,7 +251,7 @@ async def test_a_clock_that_was_set_back_after_many_events(back: int) -> None:
     assert await query.changed() == EVERYBODY
     log.server_time += READ_ALL_SECONDS
     log.now += READ_ALL_SECONDS
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
 
 
 def busy_log() -> Log:
@@ -283,7 +283,7 @@ async def test_a_full_read_that_fails_is_not_the_last_one(fault: str) -> None:
     log.pass_time(1)
     assert await query.changed() == EVERYBODY
     log.pass_time(READ_ALL_SECONDS)
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
 
 
 async def test_an_outage_before_the_next_follower() -> None:
@@ -294,14 +294,14 @@ async def test_an_outage_before_the_next_follower() -> None:
     another = log.query()
     another.resume(query.position)
     assert await another.changed() == EVERYBODY
-    assert await another.changed() == AffectedUsers()
+    assert await another.changed() == AffectedIds()
 
 
 @pytest.mark.parametrize(
-    ("clock_error", "expected"), [(0, AffectedUsers()), (3_600, EVERYBODY), (-3_600, EVERYBODY)]
+    ("clock_error", "expected"), [(0, AffectedIds()), (3_600, EVERYBODY), (-3_600, EVERYBODY)]
 )
 async def test_the_next_follower_knows_the_last_full_read(
-    clock_error: float, expected: AffectedUsers
+    clock_error: float, expected: AffectedIds
 ) -> None:
     log = busy_log()
     query = log.query()
@@ -314,7 +314,7 @@ async def test_the_next_follower_knows_the_last_full_read(
     third = log.query()
     third.resume(another.position)
     log.pass_time(READ_ALL_SECONDS)
-    assert await third.changed() == AffectedUsers()
+    assert await third.changed() == AffectedIds()
 
 
 async def test_many_events_below_one_in_the_future() -> None:
@@ -333,10 +333,10 @@ async def test_events_that_may_be_missing(caplog: pytest.LogCaptureFixture) -> N
     log.events[:0] = [event(-number, 7) for number in range(MAX_EVENT_PAGES * PAGE)]
     assert await query.changed() == EVERYBODY
     assert "may be missing, because none of the newest 1000" in caplog.text
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
     log.events.clear()
     assert await query.changed() == EVERYBODY
-    assert await query.changed() == AffectedUsers()
+    assert await query.changed() == AffectedIds()
 
 
 async def test_events_of_the_same_moment(resolver: Build, realm: FakeRealm) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.identity.resolvers.entra.delta import NEW_FOR, Changes, NewGroups
+from queuegate_server.identity.resolvers.entra.delta import NEW_FOR, DeltaChanges, NewGroups
 from queuegate_server.identity.rest.answer_limits import MAX_DELTA_PAGES
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_entra import ALICE, BOB, api, given, kind, tenant
@@ -91,7 +91,7 @@ def follower(resolver: Build) -> Build:
     ],
 )
 def test_who_is_affected(kind: str, item: dict[str, Any], users: set[str] | None) -> None:
-    changes = Changes(followed_for(timedelta(days=1)))
+    changes = DeltaChanges(followed_for(timedelta(days=1)))
     changes.add(kind, item, NOW)
     assert changes.is_all == (users is None)
     if users is not None:
@@ -109,7 +109,7 @@ def test_who_is_affected(kind: str, item: dict[str, Any], users: set[str] | None
 )
 def test_a_group_that_may_have_been_renamed(groups: NewGroups, at: datetime) -> None:
     """The server sends properties that have not changed as well."""
-    changes = Changes(groups)
+    changes = DeltaChanges(groups)
     changes.add("groups", changed_group(member(ALICE), **NEW), at)
     assert changes.is_all
 

@@ -19,7 +19,7 @@ from queuegate_server.identity.resolvers.okta.system_log import (
     affected_by,
 )
 from queuegate_server.identity.rest.answer_limits import MAX_AFFECTED, MAX_LOG_PAGES
-from queuegate_server.identity.rest.change_queries import AffectedUsers
+from queuegate_server.identity.rest.change_queries import AffectedIds
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_okta import (
     ALICE,
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 __all__ = ["api", "given", "kind", "organization", "token_file"]
 
 SETTINGS = {"changes": "system_log", "changes_interval": 1, "page_size": 10}
-EVERYBODY = AffectedUsers(is_all=True)
+EVERYBODY = AffectedIds(is_all=True)
 GROUP = {"type": "UserGroup", "id": "00gdata"}
 ADD, REMOVE = "group.user_membership.add", "group.user_membership.remove"
 
@@ -79,7 +79,7 @@ def follower(resolver: Build) -> Build:
     ids=str,
 )
 def test_who_is_affected(event: dict[str, Any], affected: tuple[str, ...] | None) -> None:
-    expected = EVERYBODY if affected is None else AffectedUsers(affected)
+    expected = EVERYBODY if affected is None else AffectedIds(affected)
     assert affected_by([event]) == expected
 
 

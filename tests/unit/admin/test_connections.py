@@ -7,7 +7,7 @@ import socket
 import pytest
 from aiohttp import web
 
-from queuegate_server.admin.connections import PROBE_BOUNDS, Connections, ProbeConnection
+from queuegate_server.admin.connections import PROBE_BOUNDS, HttpConnections, ProbeConnection
 from queuegate_server.settings.listeners import HostPort
 
 
@@ -28,7 +28,7 @@ async def test_an_unexpected_error_does_not_end_the_accepting(
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.Response(text="ok")
 
-    connections = Connections(
+    connections = HttpConnections(
         HostPort("127.0.0.1", 0),
         None,
         PROBE_BOUNDS,

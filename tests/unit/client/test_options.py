@@ -8,13 +8,13 @@ import pytest
 
 import queuegate
 from queuegate.cli import main
-from queuegate.cli.session import Session
+from queuegate.cli.invocation import Invocation
 
 Capture = pytest.CaptureFixture[str]
 
 
 class Called(Exception):
-    """The call that a command made, and the options of its session."""
+    """The call that a command made, and the options of its invocation."""
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
             return call
 
-    def client(session: Session) -> Client:
-        arguments.update(dataclasses.asdict(session))
+    def client(invocation: Invocation) -> Client:
+        arguments.update(dataclasses.asdict(invocation))
         return Client()
 
-    monkeypatch.setattr(Session, "client", client)
+    monkeypatch.setattr(Invocation, "client", client)
     return arguments
 
 

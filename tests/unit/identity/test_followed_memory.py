@@ -12,7 +12,7 @@ from queuegate_server.identity.resolvers.ldap.entries import LdapEntry, normaliz
 from queuegate_server.identity.resolvers.ldap.ldap_faults import SetupFault, UnusableData
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
-from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers, Content
+from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers, FollowedContent
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from tests.support.long_work import finish
 
@@ -25,7 +25,7 @@ SLOTS: Final = 256
 
 
 @pytest.fixture
-def content() -> Iterator[Content]:
+def content() -> Iterator[FollowedContent]:
     options = LdapOptions.model_validate(
         {
             "urls": ["ldap://127.0.0.1"],
@@ -38,7 +38,7 @@ def content() -> Iterator[Content]:
         }
     )
     lookup = UserLookup(options, LdapStatistics())
-    content = Content(options, lookup.users, lookup.kinds)
+    content = FollowedContent(options, lookup.users, lookup.kinds)
     yield content
     finish(content.clear())
 
@@ -70,7 +70,7 @@ SHAPES: Final[dict[str, tuple[Any, int, tuple[Any, ...]]]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_what_is_kept_is_counted(content: Content, shape: Any) -> None:
+def test_what_is_kept_is_counted(content: FollowedContent, shape: Any) -> None:
     make, count, arguments = shape
     part = content.groups[0] if make is group else content.people[0]
     gc.collect()
@@ -90,9 +90,11 @@ def test_what_is_kept_is_counted(content: Content, shape: Any) -> None:
     assert taken_after_removal <= content.size + SPARE + SLOTS * count
 
 
-def test_all_followers_share_one_limit(content: Content, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_followers_share_one_limit(
+    content: FollowedContent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sync_changes, "MAX_CONTENT_BYTES", 1 << 20)
-    other = Content(content.options, content.users, [])
+    other = FollowedContent(content.options, content.users, [])
     other.resize(1 << 19)
     large = group(0, BASE, 1_000, 1_000)
     with pytest.raises(SetupFault, match="take more than 1 MiB of memory"):
@@ -106,11 +108,11 @@ def test_all_followers_share_one_limit(content: Content, monkeypatch: pytest.Mon
 
 
 def test_messages_that_are_being_read_share_the_limit(
-    content: Content, monkeypatch: pytest.MonkeyPatch
+    content: FollowedContent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each counts as three times its size, until it has been read or its follower has ended."""
     monkeypatch.setattr(sync_changes, "MAX_CONTENT_BYTES", 1 << 20)
-    other = Content(content.options, content.users, [])
+    other = FollowedContent(content.options, content.users, [])
     other.expect(100 << 10)
     content.resize(512 << 10)
     content.expect(50 << 10)
@@ -126,7 +128,7 @@ def test_messages_that_are_being_read_share_the_limit(
 
 
 def test_users_who_were_removed_do_not_add_up(
-    content: Content, monkeypatch: pytest.MonkeyPatch
+    content: FollowedContent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync_changes, "_MAX_REMOVED", 100)
     people = content.people[0]
@@ -138,13 +140,13 @@ def test_users_who_were_removed_do_not_add_up(
     assert content.size <= most + 1_000
 
 
-def test_groups_without_members_are_forgotten_in_steps(content: Content) -> None:
+def test_groups_without_members_are_forgotten_in_steps(content: FollowedContent) -> None:
     for number in range(100):
         finish(content.groups[0].put(number.to_bytes(16), group(number, BASE, 0, 0)))
     assert sum(1 for _ in content.clear()) == 200  # by DN, and by entryUUID
 
 
-def test_a_user_with_many_names(content: Content, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_with_many_names(content: FollowedContent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_lookup, "MAX_NAMES", 10)
     people = content.people[0]
     finish(people.put(b"u" * 16, user(1, BASE, 10, 0)))
@@ -155,7 +157,7 @@ def test_a_user_with_many_names(content: Content, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("attribute", "is_affected"), [("cn", True), ("member", False)])
 def test_a_change_of_one_of_many_values(
-    content: Content, attribute: str, is_affected: bool
+    content: FollowedContent, attribute: str, is_affected: bool
 ) -> None:
     """The order of values does not matter, and one step does not look at all of them."""
     values = [b"%d" % number for number in range(5_000)]

@@ -12,8 +12,8 @@ from queuegate_server.identity.resolvers.ldap.ber import OCTETS, BerReader, elem
 from queuegate_server.identity.resolvers.ldap.ldap_messages import MalformedMessage, check_message
 from queuegate_server.identity.resolvers.ldap.sync_messages import (
     EntryState,
-    Mode,
     SyncInfo,
+    SyncMode,
     SyncState,
     decode_info,
     decode_state,
@@ -38,11 +38,11 @@ def control(kind: str, value: str) -> list[ResponseControl]:
 @pytest.mark.parametrize(
     ("mode", "cookie", "value"),
     [
-        (Mode.REFRESH_AND_PERSIST, b"", "30030a0103"),
-        (Mode.REFRESH_ONLY, b"ab", "30070a010104026162"),
+        (SyncMode.REFRESH_AND_PERSIST, b"", "30030a0103"),
+        (SyncMode.REFRESH_ONLY, b"ab", "30070a010104026162"),
     ],
 )
-def test_requests(mode: Mode, cookie: bytes, value: str) -> None:
+def test_requests(mode: SyncMode, cookie: bytes, value: str) -> None:
     request = sync_request(mode, cookie)
     assert (request.controlType, request.criticality) == ("1.3.6.1.4.1.4203.1.9.1.1", True)
     assert request.encodeControlValue().hex() == value

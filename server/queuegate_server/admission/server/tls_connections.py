@@ -15,7 +15,12 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
-from queuegate_server.admin.connections import READ_BUFFER_BYTES, Bounds, Connection, Connections
+from queuegate_server.admin.connections import (
+    READ_BUFFER_BYTES,
+    Bounds,
+    Connection,
+    HttpConnections,
+)
 from queuegate_server.admission.server.review_limits import MAX_CONNECTIONS
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.peer_certificate import peer_certificate
@@ -65,7 +70,7 @@ class WebhookConnection(Connection):
             self._open[self] = None
 
 
-class WebhookConnections(Connections[WebhookConnection]):
+class WebhookConnections(HttpConnections[WebhookConnection]):
     """A listening socket and its accepted connections.
 
     Args:

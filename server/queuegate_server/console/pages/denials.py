@@ -25,7 +25,7 @@ _SHOWN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class DenialFilter:
     """A filter for records. Empty fields match any value."""
 
     user: str
@@ -57,7 +57,7 @@ _turns: Final = asyncio.Semaphore(_CONCURRENT)
 async def denials(visit: Visit) -> View:
     """Show the newest denials that match the filter in the URL."""
     query, services = visit.query, visit.services
-    chosen = Filter(
+    chosen = DenialFilter(
         query.get("user", "").strip(),
         query.get("queue", "").strip(),
         query.get("partition", ""),
@@ -84,7 +84,7 @@ async def denials(visit: Visit) -> View:
     return View("denials.html", "Denials", page)
 
 
-async def _read(path: Path, keep: int, chosen: Filter) -> NewestRecords:
+async def _read(path: Path, keep: int, chosen: DenialFilter) -> NewestRecords:
     """Return the newest matching records in the audit log. Raises OSError."""
     await _turns.acquire()
     reading = asyncio.create_task(

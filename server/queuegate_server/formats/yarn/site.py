@@ -23,7 +23,7 @@ _CAPACITY_KEYS: Final = "yarn.scheduler.capacity."
 _MAPREDUCE_KEYS: Final = "yarn.app.mapreduce."
 
 
-class Site(NamedTuple):
+class YarnSite(NamedTuple):
     """The settings in a yarn-site.xml."""
 
     acls_enabled: bool
@@ -36,7 +36,7 @@ class Site(NamedTuple):
 
 def read_site(
     site: tuple[bytes, str] | None, semantics: Semantics, format_name: str = ""
-) -> tuple[Site, tuple[Diagnostic, ...]]:
+) -> tuple[YarnSite, tuple[Diagnostic, ...]]:
     """Return the settings in yarn-site.xml, and all diagnostics.
 
     `site` is the file's contents and name. The file may be compressed or in a manifest.
@@ -45,7 +45,7 @@ def read_site(
     are enforced and nobody administers the cluster.
     """
     configuration = Configuration()
-    enforced = Site(acls_enabled=True, admins=NOBODY, configuration=Configuration())
+    enforced = YarnSite(acls_enabled=True, admins=NOBODY, configuration=Configuration())
     if site is None:
         return enforced, ()
     diagnostics = Diagnostics(site[1])
@@ -81,7 +81,7 @@ def read_site(
             else " everyone administers the cluster, and no queue is protected"
         )
         diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
-    return Site(bool(stated), text, configuration, switch, admins), diagnostics.sorted()
+    return YarnSite(bool(stated), text, configuration, switch, admins), diagnostics.sorted()
 
 
 def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:

@@ -20,7 +20,7 @@ from queuegate_server.identity.rest.faults import (
     NotFound,
     RequestFault,
     Throttled,
-    UnusableData,
+    UnusableAnswer,
     quoted,
 )
 
@@ -126,7 +126,7 @@ def decoded(answer: HttpAnswer) -> Any:
             "check the address, and whether a proxy or a login page answers instead of the API",
         )
     if sum(map(answer.body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        raise UnusableData(f"{answer.what}: the answer has more than {MAX_VALUES} values")
+        raise UnusableAnswer(f"{answer.what}: the answer has more than {MAX_VALUES} values")
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -149,7 +149,7 @@ def text_field(item: object, key: str, what: str) -> str:
     if not isinstance(value, str):
         raise RequestFault(f"{what}: an item has no usable {key}")
     if not 0 < len(value) <= MAX_NAME_CHARS:
-        raise UnusableData(
+        raise UnusableAnswer(
             f"{what}: the {key} of an item is empty or has more than {MAX_NAME_CHARS} characters",
             f"correct the {key}",
         )

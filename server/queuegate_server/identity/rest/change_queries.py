@@ -14,7 +14,7 @@ from queuegate_server.identity.rest.provider_names import FormerNames
 
 
 @dataclass(frozen=True, slots=True)
-class AffectedUsers:
+class AffectedIds:
     """Users whose groups may have changed."""
 
     ids: Collection[str] = ()
@@ -35,7 +35,7 @@ class ChangeQuery(Protocol):
     def resume(self, position: bytes) -> None:
         """Continue at a position. If it is unknown, `changed` returns that all are affected."""
 
-    async def changed(self) -> AffectedUsers:
+    async def changed(self) -> AffectedIds:
         """Return the users whose groups may have changed since the last call."""
 
 

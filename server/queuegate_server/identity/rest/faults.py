@@ -22,7 +22,7 @@ class RequestFault(Exception):
         return f"{self.detail} ({self.advice})" if self.advice else self.detail
 
 
-class UnusableData(RequestFault):
+class UnusableAnswer(RequestFault):
     """The provider has data about a user that must not be used. Other users are not affected.
 
     Every fault that depends on users and groups is of this class. Otherwise, anyone who may edit

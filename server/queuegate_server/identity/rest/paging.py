@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from yarl import URL
 
 from queuegate_server.identity.rest.answer_limits import MAX_PAGES
-from queuegate_server.identity.rest.faults import RequestFault, UnusableData
+from queuegate_server.identity.rest.faults import RequestFault, UnusableAnswer
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ async def offset_pages(
         if len(page) > size:
             raise RequestFault(f"{what}: the server sent more items than requested")
         if last is not None and (not page or identity(page[0]) != last):
-            raise UnusableData(f"{what}: the list changed while it was read")
+            raise UnusableAnswer(f"{what}: the list changed while it was read")
         yield page if last is None else page[1:]
         if len(page) < size:
             return

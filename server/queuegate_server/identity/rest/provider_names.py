@@ -9,7 +9,7 @@ from yarl import URL
 
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.rest.answers import is_name
-from queuegate_server.identity.rest.faults import RequestFault, UnusableData
+from queuegate_server.identity.rest.faults import RequestFault, UnusableAnswer
 from queuegate_server.identity.rest.provider_options import RestOptions
 
 MAX_USER_CHARS: Final = 256
@@ -96,7 +96,7 @@ def spelled(names: Iterable[str], options: RestOptions) -> tuple[str, ...]:
     result = dict.fromkeys(name.lower() if lower else name for name in names)
     for name in result:
         if not is_name(name):
-            raise UnusableData(
+            raise UnusableAnswer(
                 f"groups: the name {name[:200]!r} contains control characters", "rename the group"
             )
     if len(result) > options.max_groups:
@@ -104,9 +104,9 @@ def spelled(names: Iterable[str], options: RestOptions) -> tuple[str, ...]:
     return tuple(result)
 
 
-def too_many_groups(options: RestOptions) -> UnusableData:
+def too_many_groups(options: RestOptions) -> UnusableAnswer:
     """Return the fault for a user with more than `max_groups` groups."""
-    return UnusableData(f"the user has more than {options.max_groups} groups", "raise max_groups")
+    return UnusableAnswer(f"the user has more than {options.max_groups} groups", "raise max_groups")
 
 
 def batches(names: Iterable[str]) -> Iterator[list[str]]:
@@ -147,9 +147,9 @@ class FormerNames:
         return self._names.get(key, ())
 
 
-def ambiguous_name(name: str) -> UnusableData:
+def ambiguous_name(name: str) -> UnusableAnswer:
     """Return the fault for a name that does not stand for one group only."""
-    return UnusableData(
+    return UnusableAnswer(
         f"several groups have the name {name[:200]!r}, or it has just changed",
         "rename one of them, or use another group_name in the settings",
     )

@@ -28,7 +28,7 @@ from queuegate_server.identity.rest.faults import (
     BadRequest,
     RequestFault,
     Throttled,
-    UnusableData,
+    UnusableAnswer,
     quoted,
 )
 from queuegate_server.identity.rest.paced_connections import ExcessiveAnswer, PacedConnector
@@ -183,7 +183,7 @@ class RestClient:
                 answer = await self._send(_ISSUANCE, "POST", url, secrets=secrets, form=form)
                 self._note_pause(answer, _ISSUANCE)
                 token = token_in(answer, self.options.issuer_settings)
-            except (BadRequest, UnusableData) as fault:
+            except (BadRequest, UnusableAnswer) as fault:
                 # It does not depend on a user.
                 raise RequestFault(fault.detail, fault.advice) from None
             step.detail = f"valid for {token.lifetime:g} s"
@@ -372,7 +372,7 @@ async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            fault = UnusableData if response.status == _OK else RequestFault
+            fault = UnusableAnswer if response.status == _OK else RequestFault
             raise fault(
                 f"{what}: the answer is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB",
                 "let the user be in fewer groups, or shorten their descriptions",

@@ -16,7 +16,12 @@ from queuegate_server.identity.resolver import (
     NoSuchUser,
     Outcome,
 )
-from queuegate_server.identity.rest.faults import BadRequest, RequestFault, Throttled, UnusableData
+from queuegate_server.identity.rest.faults import (
+    BadRequest,
+    RequestFault,
+    Throttled,
+    UnusableAnswer,
+)
 from queuegate_server.identity.rest.provider import Provider
 from queuegate_server.identity.rest.provider_names import requested_name
 from queuegate_server.identity.rest.provider_options import RestOptions
@@ -98,7 +103,7 @@ class RestResolver(ABC, Generic[O]):
                 fault.text,
                 too_many=isinstance(fault, Throttled),
                 # Requests of lookups differ only in names and ids, so one of these is at fault.
-                source_works=isinstance(fault, UnusableData | BadRequest),
+                source_works=isinstance(fault, UnusableAnswer | BadRequest),
             )
 
     async def notes(self, user: str) -> Collection[str]:

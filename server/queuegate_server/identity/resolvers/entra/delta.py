@@ -16,7 +16,7 @@ from typing import Any, Final
 from yarl import URL
 
 from queuegate_server.identity.rest.answer_limits import MAX_DELTA_PAGES
-from queuegate_server.identity.rest.change_queries import AffectedUsers
+from queuegate_server.identity.rest.change_queries import AffectedIds
 from queuegate_server.identity.rest.faults import Gone, RequestFault
 from queuegate_server.identity.rest.paging import items_of, next_page
 from queuegate_server.identity.rest.provider_names import address
@@ -62,7 +62,7 @@ class DeltaQueries:
     async def begin(self) -> None:
         """Begin at the present. Raises RequestFault."""
         for kind in self._starts:
-            await self._read(kind, Changes(self._new_groups))
+            await self._read(kind, DeltaChanges(self._new_groups))
 
     def resume(self, position: bytes) -> None:
         """Continue at links. Unusable ones are requested anew."""
@@ -76,9 +76,9 @@ class DeltaQueries:
                 link = known.get(kind) if isinstance(known, dict) else None
                 self._links[kind] = str(next_page(link, start, _BELOW, kind))
 
-    async def changed(self) -> AffectedUsers:
+    async def changed(self) -> AffectedIds:
         """Return users whose groups may have changed since the last call. Raises RequestFault."""
-        changes = Changes(self._new_groups)
+        changes = DeltaChanges(self._new_groups)
         for kind in self._starts:
             if kind not in self._links:
                 changes.is_all = True
@@ -88,9 +88,9 @@ class DeltaQueries:
                 changes.is_all = True
                 self._links.pop(kind, None)
                 await self._read(kind, changes)
-        return AffectedUsers(tuple(changes.ids), changes.is_all)
+        return AffectedIds(tuple(changes.ids), changes.is_all)
 
-    async def _read(self, kind: str, changes: "Changes") -> None:
+    async def _read(self, kind: str, changes: "DeltaChanges") -> None:
         """Read all changes of a collection, and remember the link to the next ones."""
         start, what = self._starts[kind], f"changes of {kind}"
         url = URL(self._links[kind], encoded=True) if kind in self._links else start
@@ -143,7 +143,7 @@ class NewGroups:
         return True
 
 
-class Changes:
+class DeltaChanges:
     """Collects the users whose groups may have changed."""
 
     def __init__(self, new_groups: NewGroups) -> None:

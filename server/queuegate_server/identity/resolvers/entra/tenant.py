@@ -22,7 +22,7 @@ from queuegate_server.identity.rest.assertion import (
     parse_certificate,
 )
 from queuegate_server.identity.rest.change_queries import follow
-from queuegate_server.identity.rest.faults import RequestFault, UnusableData
+from queuegate_server.identity.rest.faults import RequestFault, UnusableAnswer
 from queuegate_server.identity.rest.paging import linked_pages
 from queuegate_server.identity.rest.provider import GroupsWithIds, Pages
 from queuegate_server.identity.rest.provider_names import (
@@ -152,7 +152,7 @@ class Tenant(GroupsWithIds):
             async for page in self._pages("user", "/users", query | {"$count": "true"}):
                 found += page
             if len(found) > 1:
-                raise UnusableData(
+                raise UnusableAnswer(
                     f"several users have this {self._user_field}", "set user_name: upn"
                 )
             return found[0] if found else None

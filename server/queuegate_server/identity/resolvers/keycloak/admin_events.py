@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from queuegate_server.identity.rest.answer_limits import MAX_EVENT_PAGES
-from queuegate_server.identity.rest.change_queries import AffectedUsers
+from queuegate_server.identity.rest.change_queries import AffectedIds
 from queuegate_server.identity.rest.faults import RequestFault
 
 _LOG = logging.getLogger("queuegate_server.identity.keycloak")
@@ -145,7 +145,7 @@ class AdminEvents:
         if since >= 0:  # otherwise, it is unknown, because a clock was wrong
             self._full_read = _FullRead(self._clock() - since, unix_seconds)
 
-    async def changed(self) -> AffectedUsers:
+    async def changed(self) -> AffectedIds:
         """Return users whose groups may have changed since the last call. Raises RequestFault."""
         before = self._seen
         read, is_end, hides_new, full_read = await self._read()
@@ -171,7 +171,7 @@ class AdminEvents:
             )
         if is_all:
             self._seen = dict.fromkeys(read)
-            return AffectedUsers(is_all=True)
+            return AffectedIds(is_all=True)
         self._seen = dict.fromkeys(islice({**read, **known}, MAX_EVENT_PAGES * PAGE))
         return affected_by(event for digest, event in read.items() if digest not in known)
 
@@ -201,7 +201,7 @@ class AdminEvents:
         return _Reading(read, hides_new=hides_new, full_read=full_read)
 
 
-def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:
+def affected_by(events: Iterable[AdminEvent]) -> AffectedIds:
     """Return the users whose groups may have changed.
 
     A deleted user's name is unknown. A new group has no members yet.
@@ -214,9 +214,9 @@ def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:
         user = rest.partition("/")[0]
         concerns_user = event.kind in {"USER", "GROUP_MEMBERSHIP"} and first == "users" and user
         if not concerns_user or (event.kind == "USER" and event.operation == "DELETE"):
-            return AffectedUsers(is_all=True)
+            return AffectedIds(is_all=True)
         ids[user] = None
-    return AffectedUsers(tuple(ids))
+    return AffectedIds(tuple(ids))
 
 
 def parse_event(item: dict[str, Any]) -> AdminEvent:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from queuegate_server.identity.rest.faults import UnusableData
+from queuegate_server.identity.rest.faults import UnusableAnswer
 
 _SEPARATOR: Final = re.compile(r"(?<!~)/")
 _ESCAPED: Final = "~/"
@@ -37,7 +37,7 @@ def names_itself(path: str, name: str) -> bool:
     return path.startswith("/") and path.endswith(end) and path[-len(end) - 1 : -len(end)] != "~"
 
 
-def ambiguous_path(path: str, name: str) -> UnusableData:
+def ambiguous_path(path: str, name: str) -> UnusableAnswer:
     """Return the fault for a path that does not end in the group's name, or could be another one's.
 
     The name before the last one ends with `~`, if the last one has no slash.
@@ -53,7 +53,7 @@ def ambiguous_path(path: str, name: str) -> UnusableData:
     else:
         reason = f"the path {path[:200]!r} does not end in the name {name[:200]!r}"
         advice = "check whether a proxy changes answers"
-    return UnusableData(f"groups: {reason}, so the group's path is ambiguous", advice)
+    return UnusableAnswer(f"groups: {reason}, so the group's path is ambiguous", advice)
 
 
 def ancestors(path: str) -> Iterator[str]:

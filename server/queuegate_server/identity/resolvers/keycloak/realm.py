@@ -33,7 +33,7 @@ from queuegate_server.identity.rest.access_tokens import AccessToken, TokenCache
 from queuegate_server.identity.rest.answer_limits import MAX_SIMILAR_GROUPS
 from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.change_queries import follow
-from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
+from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableAnswer
 from queuegate_server.identity.rest.paging import ask_each, items_of, offset_pages
 from queuegate_server.identity.rest.provider import Pages, Provider
 from queuegate_server.identity.rest.provider_names import (
@@ -255,7 +255,7 @@ class Realm(Provider):
             query["exact"] = "true"
         found = await self._list("group names", "/groups", query)
         if len(found) >= MAX_SIMILAR_GROUPS:
-            raise UnusableData(
+            raise UnusableAnswer(
                 f"more than {MAX_SIMILAR_GROUPS} groups have a name like {name[:200]!r}"
             )
         return found

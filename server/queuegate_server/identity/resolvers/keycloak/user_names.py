@@ -11,7 +11,7 @@ from typing import Any, Final
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.resolvers.keycloak.keycloak_options import KeycloakOptions
 from queuegate_server.identity.rest.answer_limits import MAX_SIMILAR_USERS
-from queuegate_server.identity.rest.faults import RequestFault, UnusableData
+from queuegate_server.identity.rest.faults import RequestFault, UnusableAnswer
 from queuegate_server.identity.rest.provider_names import is_same, listed_name
 
 UNSEARCHABLE: Final = NoSuchUser(
@@ -55,7 +55,7 @@ class UserNames:
         """Return the user with a name among those that a search found. Raises RequestFault."""
         same = [user for user in users if self._has(user, name)]
         if len(same) > 1 or len(users) >= MAX_SIMILAR_USERS:
-            raise UnusableData(
+            raise UnusableAnswer(
                 f"several users have this {self._field}", "make it unique in the realm"
             )
         return same[0] if same else None

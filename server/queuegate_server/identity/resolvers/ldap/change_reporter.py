@@ -18,7 +18,7 @@ from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED, AffectedUsers
-from queuegate_server.identity.resolvers.ldap.user_lookup import Users
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserKind
 
 _CHUNK: Final = 100
 """The number of DNs or names per search."""
@@ -30,7 +30,7 @@ class ChangeReporter:
     def __init__(
         self,
         options: LdapOptions,
-        users: Users,
+        users: UserKind,
         sink: ChangeSink,
         pool: ServerPool,
     ) -> None:

@@ -38,7 +38,7 @@ from queuegate_server.identity.resolvers.ldap.entries import (
 from queuegate_server.identity.resolvers.ldap.filters import or_deleted
 from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
 from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
-from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, Query
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, SearchQuery
 from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     LdapFault,
     ServerFault,
@@ -50,7 +50,7 @@ from queuegate_server.identity.resolvers.ldap.pending import Allowance, Receiver
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers
-from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup, Users
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserKind, UserLookup
 
 CHANGES_SECONDS: Final = 5.0
 """How often Active Directory is asked for changes, with one request for each `group_base`."""
@@ -117,7 +117,7 @@ class DirSyncFollower:
             connection.close()
 
     async def _start(
-        self, connection: LdapConnection, url: str, queries: Sequence[Query]
+        self, connection: LdapConnection, url: str, queries: Sequence[SearchQuery]
     ) -> list[bytes]:
         """Report what has changed since the known position; return the cookies to continue at.
 
@@ -145,7 +145,7 @@ class DirSyncFollower:
 class GroupChanges:
     """What a changed entry of a group means."""
 
-    def __init__(self, kind: GroupKind, users: Users) -> None:
+    def __init__(self, kind: GroupKind, users: UserKind) -> None:
         """Create the changes of one kind of group."""
         options = kind.options
         self.base: Final = options.group_base or ""
@@ -195,7 +195,7 @@ class GroupChanges:
 class UserChanges:
     """What a changed entry of a user means."""
 
-    def __init__(self, base: str, users: Users, options: LdapOptions) -> None:
+    def __init__(self, base: str, users: UserKind, options: LdapOptions) -> None:
         """Create the changes of users below one base."""
         self.base: Final = base
         self._users = users
@@ -248,7 +248,7 @@ def decode_dirsync(controls: Sequence[ResponseControl]) -> tuple[bool, bytes]:
 
 async def _ask(
     connection: LdapConnection,
-    query: Query,
+    query: SearchQuery,
     cookie: bytes,
     part: GroupChanges | UserChanges,
     affected: AffectedUsers | None,
@@ -301,7 +301,7 @@ async def _naming_contexts(connection: LdapConnection) -> Sequence[str]:
     ]
 
 
-def _query(part: GroupChanges | UserChanges, contexts: Sequence[str]) -> Query:
+def _query(part: GroupChanges | UserChanges, contexts: Sequence[str]) -> SearchQuery:
     """Return the search of a part, which must begin at the root of its database.
 
     Raises SetupFault.
@@ -312,4 +312,4 @@ def _query(part: GroupChanges | UserChanges, contexts: Sequence[str]) -> Query:
         raise SetupFault(
             f"the server has no naming context with {part.base:.200}", "check group_base, user_base"
         )
-    return Query(max(holders, key=len), part.filter, tuple(dict.fromkeys(part.attributes)))
+    return SearchQuery(max(holders, key=len), part.filter, tuple(dict.fromkeys(part.attributes)))

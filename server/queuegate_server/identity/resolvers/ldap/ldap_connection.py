@@ -48,7 +48,7 @@ _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
 
 
-class Query(NamedTuple):
+class SearchQuery(NamedTuple):
     """The parameters of a search request."""
 
     base: str
@@ -127,7 +127,7 @@ class LdapConnection:
 
     async def search(
         self,
-        query: Query,
+        query: SearchQuery,
         *,
         size_limit: int,
         allowance: Allowance,
@@ -154,7 +154,7 @@ class LdapConnection:
 
     async def follow(
         self,
-        query: Query,
+        query: SearchQuery,
         control: Any,
         allowance: Allowance,
         receiver: Receiver,

@@ -30,7 +30,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnect
 from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
-from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup, Users
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserKind, UserLookup
 
 _CHUNK: Final = 100
 """The number of DNs per search."""
@@ -87,7 +87,7 @@ class MemberLookup:
 
     session: SearchSession
     kinds: Sequence[GroupKind]
-    user_search: Users
+    user_search: UserKind
     listing: MemberListing
 
     def __post_init__(self) -> None:

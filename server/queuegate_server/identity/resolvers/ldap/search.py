@@ -11,7 +11,7 @@ from ldap.controls import SimplePagedResultsControl
 
 from queuegate_server.identity.long_work import FREE_SECONDS, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.entries import RANGE_OPTION, LdapEntry, SearchBase
-from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, Query
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, SearchQuery
 from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     NoSuchEntry,
     ServerFault,
@@ -111,7 +111,7 @@ class SearchSession:
         than `limit` entries, a fault with the given advice is raised.
         """
         allowance = self._next_allowance()
-        query = Query(base, filter_text, attributes, scope)
+        query = SearchQuery(base, filter_text, attributes, scope)
         with timed_step(step_name, self.connection.server, self.connection.observe) as step:
             try:
                 result = await self.connection.search(
@@ -179,7 +179,7 @@ class SearchSession:
         allowance = self._next_allowance()
         with timed_step(step_name, self.connection.server, self.connection.observe) as step:
             try:
-                query = Query(dn, _ANY_ENTRY, attributes, ldap.SCOPE_BASE)
+                query = SearchQuery(dn, _ANY_ENTRY, attributes, ldap.SCOPE_BASE)
                 result = await self.connection.search(query, size_limit=2, allowance=allowance)
                 entries = await self._unpaged_entries(result, attributes)
             except NoSuchEntry:
@@ -243,7 +243,7 @@ class SearchSession:
             connection.is_active_directory = _AD_CAPABILITY in capabilities
         return connection.is_active_directory
 
-    async def _search_in_pages(self, query: Query, limit: int) -> list[LdapEntry]:
+    async def _search_in_pages(self, query: SearchQuery, limit: int) -> list[LdapEntry]:
         """Fetch the entries page by page, stopping once there are more than `limit`."""
         entries: list[LdapEntry] = []
         cookie = b""

@@ -27,10 +27,10 @@ from queuegate_server.identity.resolvers.ldap.entries import (
 )
 from queuegate_server.identity.resolvers.ldap.filters import POSIX_GROUPS
 from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
-from queuegate_server.identity.resolvers.ldap.ldap_connection import Query
+from queuegate_server.identity.resolvers.ldap.ldap_connection import SearchQuery
 from queuegate_server.identity.resolvers.ldap.ldap_faults import SetupFault
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.user_lookup import Users
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserKind
 
 MAX_CONTENT_BYTES: Final = 256 * 2**20
 """The maximum memory for what all followers of the process keep of their directories, and for the
@@ -118,10 +118,10 @@ class _KeptMemory:
     """What the messages that are being read take besides, in bytes."""
 
 
-class Content:
+class FollowedContent:
     """The groups, and perhaps the users, of a directory."""
 
-    def __init__(self, options: LdapOptions, users: Users, kinds: Sequence[GroupKind]) -> None:
+    def __init__(self, options: LdapOptions, users: UserKind, kinds: Sequence[GroupKind]) -> None:
         """Start without entries."""
         self.options = options
         self.users = users
@@ -221,7 +221,7 @@ class Content:
 class GroupEntries:
     """The entries of one kind of group."""
 
-    def __init__(self, content: Content, kind: GroupKind, *, is_first: bool) -> None:
+    def __init__(self, content: FollowedContent, kind: GroupKind, *, is_first: bool) -> None:
         """Start without entries."""
         options = content.options
         self._content = content
@@ -237,7 +237,7 @@ class GroupEntries:
         names = [each for each in kind.attributes if each != _NO_ATTRIBUTES]
         self._facts = (*names, _GID) if self._is_primary else tuple(names)
         attributes = (*self._facts, *kind.options.member_attribute)
-        self.query = Query(kind.options.group_base or "", filter_text, attributes)
+        self.query = SearchQuery(kind.options.group_base or "", filter_text, attributes)
 
     def at(self, key: str) -> Iterable[_Group]:
         """Return the groups with a normalized DN."""
@@ -327,7 +327,7 @@ class GroupEntries:
 class UserEntries:
     """The entries of users below one base."""
 
-    def __init__(self, content: Content, base: str) -> None:
+    def __init__(self, content: FollowedContent, base: str) -> None:
         """Start without entries."""
         options = content.options
         self._content = content
@@ -337,7 +337,7 @@ class UserEntries:
         self._removed: OrderedDict[str, _User] = OrderedDict()
         attributes = (*content.users.filter.attributes, *user_attributes(options))
         scope = ldap.SCOPE_SUBTREE if options.user_scope == "sub" else ldap.SCOPE_ONELEVEL
-        self.query = Query(base, content.users.filter.for_anyone(), attributes, scope)
+        self.query = SearchQuery(base, content.users.filter.for_anyone(), attributes, scope)
 
     def names_at(self, key: str) -> tuple[str, ...]:
         """Return a user's present or last names by the normalized DN; empty if unknown."""

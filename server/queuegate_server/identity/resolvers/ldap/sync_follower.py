@@ -24,7 +24,7 @@ from queuegate_server.identity.resolvers.ldap.change_reporter import (
 )
 from queuegate_server.identity.resolvers.ldap.entries import LdapEntry
 from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
-from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, Query
+from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, SearchQuery
 from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     AccessDenied,
     LdapFault,
@@ -37,7 +37,7 @@ from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import (
     AffectedUsers,
-    Content,
+    FollowedContent,
     GroupEntries,
     UserEntries,
 )
@@ -46,7 +46,7 @@ from queuegate_server.identity.resolvers.ldap.sync_messages import (
     SYNC_INFO,
     SYNC_REQUEST,
     EntryState,
-    Mode,
+    SyncMode,
     decode_info,
     decode_state,
     is_change_number,
@@ -86,7 +86,7 @@ class SyncFollower:
         """Create a follower that reports changes to `sink`."""
         self._options = options
         self._pool = pool
-        self._content = Content(options, lookup.users, lookup.kinds)
+        self._content = FollowedContent(options, lookup.users, lookup.kinds)
         self._reporter = ChangeReporter(options, lookup.users, sink, pool)
         self._reporter.names_at = self._content.names_at
         self._sink = sink
@@ -225,7 +225,7 @@ class _Stream:
             await _synchronize(
                 self._connection,
                 self.query,
-                sync_request(Mode.REFRESH_AND_PERSIST),
+                sync_request(SyncMode.REFRESH_AND_PERSIST),
                 Receiver(self._receive, RESPONSE_CONTROLS, self._hear, self._expect),
             )
         except AccessDenied as fault:
@@ -311,7 +311,7 @@ async def _check_support(connection: LdapConnection) -> None:
 
 async def _synchronize(
     connection: LdapConnection,
-    query: Query,
+    query: SearchQuery,
     control: RequestControl,
     receiver: Receiver,
 ) -> Sequence[Any]:
@@ -324,7 +324,7 @@ class _Changed(LdapFault):
     """Something has changed; the rest is not needed."""
 
 
-async def _has_changed(connection: LdapConnection, query: Query, cookie: bytes) -> bool:
+async def _has_changed(connection: LdapConnection, query: SearchQuery, cookie: bytes) -> bool:
     """Return whether a part of the directory may have changed since `cookie`.
 
     Raises ServerFault if the server fails.
@@ -336,7 +336,7 @@ async def _has_changed(connection: LdapConnection, query: Query, cookie: bytes) 
     receiver = Receiver(lambda _: iter(()), RESPONSE_CONTROLS, expect=expect)
     try:
         controls = await _synchronize(
-            connection, query, sync_request(Mode.REFRESH_ONLY, cookie), receiver
+            connection, query, sync_request(SyncMode.REFRESH_ONLY, cookie), receiver
         )
     except ServerFault:
         raise

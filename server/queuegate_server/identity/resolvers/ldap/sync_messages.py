@@ -29,7 +29,7 @@ _UUID_BYTES: Final = 16
 _CHANGE_NUMBER: Final = re.compile(rb"[^#=,]*:[^#=,]*#.*#[0-9]*", re.DOTALL)
 
 
-class Mode(IntEnum):
+class SyncMode(IntEnum):
     """The mode of a synchronization (section 2.2)."""
 
     REFRESH_ONLY = 1
@@ -45,7 +45,7 @@ class EntryState(IntEnum):
     DELETE = 3
 
 
-def sync_request(mode: Mode, cookie: bytes = b"") -> RequestControl:
+def sync_request(mode: SyncMode, cookie: bytes = b"") -> RequestControl:
     """Return a Sync Request Control (section 2.2). `cookie` is empty for all entries."""
     content = element(ENUMERATED, bytes((mode,)))
     if cookie:

@@ -51,7 +51,7 @@ _OTHER_SPELLING: Final = NoSuchUser(
 )
 
 
-class Users:
+class UserKind:
     """The search base and filter for users."""
 
     def __init__(self, options: LdapOptions) -> None:
@@ -119,7 +119,7 @@ class UserLookup:
 
     def __post_init__(self) -> None:
         options = self.options
-        self.users = Users(options)
+        self.users = UserKind(options)
         self.kinds = tuple(GroupKind(each, options.name_case) for each in options.group_kinds)
         self._unique = UniqueNames(ambiguous_name, time.monotonic)
         self._attributes = (*self.users.filter.attributes, *user_attributes(options))

@@ -20,7 +20,7 @@ from queuegate_server.identity.rest.access_tokens import (
 from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
 from queuegate_server.identity.rest.change_queries import follow
-from queuegate_server.identity.rest.faults import UnusableData
+from queuegate_server.identity.rest.faults import UnusableAnswer
 from queuegate_server.identity.rest.paging import linked_pages
 from queuegate_server.identity.rest.provider import GroupsWithIds, Pages
 from queuegate_server.identity.rest.provider_names import (
@@ -107,7 +107,7 @@ class Organization(GroupsWithIds):
         if status in _DISABLED:
             return DISABLED
         if status not in _ENABLED:
-            raise UnusableData("user: the state of the account is unknown")
+            raise UnusableAnswer("user: the state of the account is unknown")
         return text_field(user, "id", "user")
 
     def members_of(self, group: str, listing: MemberListing) -> Pages:
@@ -160,7 +160,7 @@ class Organization(GroupsWithIds):
                 if not self._has_login(user, name):
                     other = user
                 elif same is not None:
-                    raise UnusableData(
+                    raise UnusableAnswer(
                         f"several users have this {self._user_field}",
                         "make it unique in the organization, also among deactivated users",
                     )

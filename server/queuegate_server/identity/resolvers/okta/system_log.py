@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from yarl import URL
 
 from queuegate_server.identity.rest.answer_limits import MAX_LOG_PAGES
-from queuegate_server.identity.rest.change_queries import AffectedUsers
+from queuegate_server.identity.rest.change_queries import AffectedIds
 from queuegate_server.identity.rest.faults import BadRequest, Gone, RequestFault
 from queuegate_server.identity.rest.paging import items_of, next_page
 from queuegate_server.identity.rest.provider_names import address
@@ -127,15 +127,15 @@ class SystemLog:
         except (ValueError, TypeError, RequestFault):
             return
 
-    async def changed(self) -> AffectedUsers:
+    async def changed(self) -> AffectedIds:
         """Return users whose groups may have changed since the last call. Raises RequestFault."""
         try:
             return await self._read()
         except (Gone, BadRequest):
             await self.begin()
-            return AffectedUsers(is_all=True)
+            return AffectedIds(is_all=True)
 
-    async def _read(self) -> AffectedUsers:
+    async def _read(self) -> AffectedIds:
         """Read new events, and remember the link to the next ones.
 
         Raises Gone if there is no link, or another RequestFault.
@@ -151,7 +151,7 @@ class SystemLog:
             if not events:
                 break
         self._next = link
-        return AffectedUsers(tuple(ids), is_all or bool(events))
+        return AffectedIds(tuple(ids), is_all or bool(events))
 
     def _page_in(self, answer: LogAnswer) -> tuple[list[dict[str, Any]], URL]:
         events = items_of(answer.body, "events")
@@ -168,19 +168,19 @@ def _timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def affected_by(events: Iterable[Mapping[str, Any]]) -> AffectedUsers:
+def affected_by(events: Iterable[Mapping[str, Any]]) -> AffectedIds:
     """Return the users whose groups may have changed. Events of other types concern nobody."""
     ids: dict[str, None] = {}
     for event in events:
         kind = event.get("eventType")
         if not isinstance(kind, str) or kind in OF_EVERYBODY:
-            return AffectedUsers(is_all=True)
+            return AffectedIds(is_all=True)
         if kind in OF_USERS:
             users = _users_of(event)
             if not users:
-                return AffectedUsers(is_all=True)
+                return AffectedIds(is_all=True)
             ids |= dict.fromkeys(users)
-    return AffectedUsers(tuple(ids))
+    return AffectedIds(tuple(ids))
 
 
 def _users_of(event: Mapping[str, Any]) -> list[str]:

@@ -38,7 +38,7 @@ _READING: Final = ("acl_names", "semantics", "yarn_site")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Invocation:
     """The options common to all commands: the output format, and the server or local files to
     use.
     """
