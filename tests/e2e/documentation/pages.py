@@ -113,6 +113,7 @@ PAGES: Final = {
     "docs/how-to/yunikorn.md": Page(
         module="e2e/yunikorn/test_scheduler.py", blocks="sh sh sh console"
     ),
+    "docs/reference/hadoop.md": Page(not_run=2),
     "docs/reference/python.md": Page((environments.python_api,)),
     "docs/reference/queue-checks.md": Page(not_run=1),
     "docs/tutorials/first-decision.md": Page(not_run=1),
