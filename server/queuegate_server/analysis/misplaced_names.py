@@ -12,7 +12,9 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.formats.acl_positions import Place, acls_by_key
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted, quoted_names
+from queuegate_server.formats.diagnostics import Diagnostic, diagnostic_of, quoted, quoted_names
+from queuegate_server.formats.findings import users as users_table
+from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.suspicious_names import split_name
 
 _MAX_SHOWN: Final = 5
@@ -33,43 +35,37 @@ def misplaced_names(policy: PolicyFile, people: Mapping[str, GroupsByUser]) -> I
             queue = f"{key.queue}{SEPARATOR}{ANY_NAME}" if key.template else key.queue
             advice = [*_advice(acl, groups - users, users - groups, policy)]
             advice += _split_group(acl, users, groups, partition)
-            for message, remedy in advice:
-                yield Diagnostic(*place, Severity.WARNING, message, remedy, queue)
+            for finding in advice:
+                yield diagnostic_of(finding, *place, queue=queue)
 
 
 def _advice(
     acl: Acl, only_groups: set[str], only_users: set[str], policy: PolicyFile
-) -> Iterator[tuple[str, str]]:
-    quotes = ", in quotes" if policy.is_yunikorn else ""
-    for_groups = f"for groups write a space before the list{quotes}, or after the users"
+) -> Iterator[Finding]:
     if names := acl.users & only_groups:
-        yield _listed_as(names, "user", "group"), for_groups
+        finding = users_table.GROUP_AS_USER if len(names) == 1 else users_table.GROUPS_AS_USERS
+        quotes = ", in quotes" if policy.is_yunikorn else ""
+        yield finding.about(names=quoted_names(names, _MAX_SHOWN), quotes=quotes)
     # If spaces turned users into groups, another warning says so.
     is_reported = _BLANK.search(acl.text) or (acl.dropped_groups and not policy.is_yunikorn)
     if not is_reported and (names := acl.groups & only_users):
-        yield _listed_as(names, "group", "user"), "write users before the space"
+        finding = users_table.USER_AS_GROUP if len(names) == 1 else users_table.USERS_AS_GROUPS
+        yield finding.about(names=quoted_names(names, _MAX_SHOWN))
 
 
 def _split_group(
     acl: Acl, users: set[str], groups: set[str], partition: Partition
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Finding]:
     """Yield a warning if the first space is inside a known group's name."""
     if (
         name := split_name(acl.text, frozenset(users | groups))
     ) in groups and not acl.dropped_groups:
         user, _, group = name.partition(" ")
-        message = f"{quoted(name)} is the name of a group, but this ACL lists the user"
-        message += f" {quoted(user)} and the group {quoted(group)}"
-        remedy = "write a space before it"
+        finding = users_table.SPLIT_GROUP.about(
+            name=quoted(name), user=quoted(user), group=quoted(group)
+        )
         if partition.cluster is None:
-            remedy = "list another group: YuniKorn's ACLs have no names with spaces"
+            finding = finding.instead(users_table.NO_SPACES)
         elif partition.cluster.semantics is Semantics.DOCUMENTED:
-            remedy += ", and use semantics hadoop"
-        yield message, remedy
-
-
-def _listed_as(names: frozenset[str], listed: str, existing: str) -> str:
-    shown = quoted_names(names, _MAX_SHOWN)
-    if len(names) == 1:
-        return f"{shown} is listed as a {listed}, but only a {existing} has that name"
-    return f"{shown} are listed as {listed}s, but only {existing}s have those names"
+            finding = finding.instead(users_table.USE_HADOOP)
+        yield finding

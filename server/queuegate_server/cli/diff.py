@@ -24,7 +24,7 @@ from queuegate_server.analysis.access_changes import (
     access_changes,
 )
 from queuegate_server.analysis.policy_file import PolicyFile
-from queuegate_server.cli import EXIT_NO, findings, policies
+from queuegate_server.cli import EXIT_NO, output_formats, policies
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
@@ -108,7 +108,7 @@ def _allowed_gains(
     "with this queuegate.yaml does.",
     variable=None,
 )
-@findings.output_option_with_markdown
+@output_formats.output_option_with_markdown
 @reading_options
 @old_site_option
 @resolver_types_option
@@ -163,7 +163,7 @@ def diff(
         "--allow-gain": allowed,
         "--fail-on": fail_on != ANY,
         "--config": config,
-        "-o markdown": output == findings.MARKDOWN,
+        "-o markdown": output == output_formats.MARKDOWN,
     }
     if given := [option for option, value in only_with_people.items() if value]:
         message = f"{', '.join(given)}: only with --people"
@@ -172,7 +172,7 @@ def diff(
         raise click.UsageError(message, click.get_current_context())
     before, after = _load(old, new, options, None, old_yarn_site)
     entries = list(_differences(before, after))
-    findings.write(
+    output_formats.write(
         output,
         "diff",
         (
@@ -202,7 +202,7 @@ def _show_people(
 ) -> bool:
     """Print who gains and loses access; return whether any of that fails."""
     failed = sum(each.fails(fail_on) for each in access_changes)
-    findings.write(
+    output_formats.write(
         output,
         "diff",
         (each.diagnostic(fail_on) for each in access_changes),
@@ -229,11 +229,11 @@ def _markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
     for each in rows:
         mark = "❌" if each.fails(fail_on) else "✅"
         cells = (
-            findings.code(side.in_words("")[1:]) if side else ""
+            output_formats.code(side.in_words("")[1:]) if side else ""
             for side in (each.gained, each.lost)
         )
         below = f"{each.below}" + (f" (+ {each.partly_below} partly)" if each.partly_below else "")
-        queue = findings.code(f"{each.partition}: {each.queue}")
+        queue = output_formats.code(f"{each.partition}: {each.queue}")
         yield f"| {mark} | {queue} | {each.access} | {' | '.join(cells)} | {below} |"
 
 

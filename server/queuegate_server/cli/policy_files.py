@@ -11,7 +11,7 @@ import click
 
 from queuegate_server.analysis.misplaced_names import misplaced_names
 from queuegate_server.analysis.policy_file import STDIN_NAME
-from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, findings, policies
+from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, output_formats, policies
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
@@ -22,7 +22,7 @@ from queuegate_server.cli.command import (
     shown_name,
     unreadable,
 )
-from queuegate_server.cli.findings import output_option
+from queuegate_server.cli.output_formats import output_option
 from queuegate_server.cli.start_checks import (
     RESOLVER_KEY,
     FileResult,
@@ -354,14 +354,14 @@ def _report(
             files.add(name)
             if isinstance(result, OSError):
                 all_diagnostics.append(unreadable(name, result))
-                if output == findings.TEXT:
+                if output == output_formats.TEXT:
                     click.echo(str(all_diagnostics[-1]), err=True)
                 is_readable = False
                 continue
             diagnostics = [each for each in dict.fromkeys(result) if each not in reported]
             reported.update(diagnostics)
-            if output == findings.TEXT:
-                findings.write(output, command, diagnostics)
+            if output == output_formats.TEXT:
+                output_formats.write(output, command, diagnostics)
             all_diagnostics += diagnostics
     except Failure as failure:
         # Formats for programs contain a single document, so it must include these diagnostics.
@@ -372,8 +372,8 @@ def _report(
         for severity in (Severity.ERROR, Severity.WARNING)
     )
     counts = {"files": len(files), "errors": errors, "warnings": warnings}
-    if output != findings.TEXT:
-        findings.write(output, command, all_diagnostics, more=counts)
+    if output != output_formats.TEXT:
+        output_formats.write(output, command, all_diagnostics, more=counts)
     summary = (
         f"{number} {noun.removesuffix('s') if number == 1 else noun}"
         for noun, number in counts.items()

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import click
 
 from queuegate.cli.terminal import colors_for
-from queuegate_server.cli import EXIT_NO, findings
+from queuegate_server.cli import EXIT_NO, output_formats
 from queuegate_server.cli.command import FILE, STDIN, Failure
 from queuegate_server.formats.diagnostics import printable
 
@@ -21,7 +21,7 @@ _PATTERNS: Final = ("*_test.yaml", "*_test.yml")
 
 
 @click.command("test")
-@findings.output_option
+@output_formats.output_option
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
 @click.option("--junit", type=FILE, help="Also write the results as JUnit XML.")
 def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> None:
@@ -45,7 +45,7 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     ran: list[PolicyTestOutcome] = []
     for file in _files(folders):
         outcomes, notes = run_file(file)
-        if output == findings.TEXT:
+        if output == output_formats.TEXT:
             _print(file, outcomes)
         for note in notes:
             click.echo(f"note: {printable(note)}", err=True)
@@ -54,7 +54,7 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     checks = sum(each.checks for each in ran)
     summary = f"{_count(len(ran), 'test')}, {_count(checks, 'check')}: {len(failures)} failed"
     counts = {"tests": len(ran), "checks": checks, "failed": len(failures)}
-    findings.write(output, "test", failures, text=[summary], more=counts)
+    output_formats.write(output, "test", failures, text=[summary], more=counts)
     if junit is not None:
         _write_junit(junit, ran)
     sys.exit(EXIT_NO if failures else 0)

@@ -11,7 +11,7 @@ from queuegate.cli.terminal import colors_for
 from queuegate.policy.worlds import ClosedWorld, World
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
-from queuegate_server.cli import EXIT_NO, findings, policies
+from queuegate_server.cli import EXIT_NO, output_formats, policies
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
@@ -21,7 +21,7 @@ from queuegate_server.cli.command import (
     reading_options,
     resolver_types_option,
 )
-from queuegate_server.cli.findings import code
+from queuegate_server.cli.output_formats import code
 from queuegate_server.cli.users_from import (
     exit_status,
     groups_by_partition,
@@ -49,7 +49,7 @@ from queuegate_server.formats.registry import FormatOptions
     "queuegate.yaml does.",
     variable=None,
 )
-@findings.output_option_with_markdown
+@output_formats.output_option_with_markdown
 @reading_options
 @old_site_option
 @resolver_types_option
@@ -112,7 +112,7 @@ def prove(
         raise Failure.of(str(error), error.diagnostics) from None
     for note in prover.notes:
         click.echo(f"note: {printable(note)}", err=True)
-    findings.write(
+    output_formats.write(
         output,
         "prove",
         (_diagnostic(name, each) for each in proofs if each.refutation),

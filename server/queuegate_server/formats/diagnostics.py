@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from queuegate_server.formats.findings.finding import Finding
+
 MAX_DIAGNOSTICS: Final = 10_000
 """The maximum number of errors, and separately of warnings, kept for one file."""
 MAX_QUOTED: Final = 100
@@ -34,6 +36,8 @@ class Diagnostic:
     message: str
     remedy: str = ""
     queue: str = ""
+    finding: str = ""
+    """The finding's identifier; empty if no table has it."""
 
     def __post_init__(self) -> None:
         for name, most in (("message", MAX_MESSAGE), ("remedy", MAX_MESSAGE), ("queue", MAX_PATH)):
@@ -114,27 +118,36 @@ class Diagnostics:
                 self.error(error.position, error.message, error.remedy)
         return isinstance(error, ParseError | TooManyErrors)
 
+    def add(self, position: Positioned | None, finding: Finding, queue: str = "") -> None:
+        """Add a finding. Without a position, it is about the whole file. Raises TooManyErrors."""
+        if finding.is_error and self.error_count >= MAX_DIAGNOSTICS:
+            self._has_more_errors = True
+            raise TooManyErrors
+        if finding.is_error or self.remaining_warnings:
+            line, column = (position.line, position.column) if position else (0, 0)
+            file = getattr(position, "file", "") or self.file
+            diagnostic = diagnostic_of(finding, file, line, column, queue)
+            self._kept[diagnostic.severity].append(diagnostic)
+        else:
+            self._suppressed_warnings += 1
+
     def error(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add an error. Without a position, it is about the whole file. Raises TooManyErrors."""
-        if self.error_count >= MAX_DIAGNOSTICS:
-            self._has_more_errors = True
-            raise TooManyErrors
-        self._add(Severity.ERROR, position, message, remedy, queue)
+        """Add an error that no table of findings has. See `add`."""
+        self.add(position, Finding("", message, remedy, "", is_error=True), queue)
 
     def warning(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add a warning. Without a position, it is about the whole file."""
-        if self.remaining_warnings:
-            self._add(Severity.WARNING, position, message, remedy, queue)
-        else:
-            self._suppressed_warnings += 1
+        """Add a warning that no table of findings has. See `add`."""
+        self.add(position, Finding("", message, remedy, ""), queue)
 
     def note(self, position: Positioned | None, message: str) -> None:
         """Add a note. Callers add only a few to a file."""
-        self._add(Severity.NOTE, position, message, "", "")
+        line, column = (position.line, position.column) if position else (0, 0)
+        file = getattr(position, "file", "") or self.file
+        self._kept[Severity.NOTE].append(Diagnostic(file, line, column, Severity.NOTE, message))
 
     def suppress_warnings(self, number: int) -> None:
         """Count warnings that the caller did not add because the limit has been reached."""
@@ -164,14 +177,13 @@ class Diagnostics:
             diagnostics.append(Diagnostic(self.file, 0, 0, Severity.WARNING, message, remedy))
         return tuple(diagnostics)
 
-    def _add(
-        self, severity: Severity, position: Positioned | None, message: str, remedy: str, queue: str
-    ) -> None:
-        line, column = (position.line, position.column) if position else (0, 0)
-        file = getattr(position, "file", "") or self.file
-        self._kept[severity].append(
-            Diagnostic(file, line, column, severity, message, remedy, queue)
-        )
+
+def diagnostic_of(finding: Finding, file: str, line: int, column: int, queue: str) -> Diagnostic:
+    """Return the diagnostic that reports a finding at a place."""
+    severity = Severity.ERROR if finding.is_error else Severity.WARNING
+    return Diagnostic(
+        file, line, column, severity, finding.message, finding.remedy, queue, finding.identifier
+    )
 
 
 def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -8,6 +8,7 @@ from queuegate.policy.acl import WILDCARD
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
+from queuegate_server.formats.findings.acls import WILDCARD_ALONE
 from queuegate_server.formats.source_text import decode
 
 _LINE: Final = re.compile(
@@ -88,4 +89,4 @@ def _lint_list(position: Position, name: str, value: str, diagnostics: Diagnosti
         diagnostics.warning(position, message, "list a few users or groups")
     elif WILDCARD in names and len(names) > 1:
         message = f"{name} contains *: everyone has access, and its other names have no effect"
-        diagnostics.warning(position, message, "write * alone, or remove it")
+        diagnostics.warning(position, message, WILDCARD_ALONE)

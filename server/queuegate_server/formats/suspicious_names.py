@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WHITE_SPACE, WILDCARD
 from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.formats.findings import acls
+from queuegate_server.formats.findings.finding import Finding
 
 
 class Suspicion(NamedTuple):
-    """A likely mistake and its remedy."""
+    """A likely mistake in a name."""
 
-    message: str
-    remedy: str
+    finding: Finding
     may_exist: bool = False
     """Whether a user or group with this name may exist anyway."""
 
@@ -124,37 +125,26 @@ _ONLY_ALONE: Final = re.compile("(?i)nobody|empty|all|any|allow|on|--?|deny|deni
 """Words that mean something else, or do occur as names, beside others."""
 
 
-def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
+def suspicious_text(text: str, wording: Wording) -> Iterator[Finding]:
     """Yield the likely mistakes in an ACL's text for which `not_a_list` returns None."""
     space = wording.white_space.search(text)
     if space and text.strip(WHITE_SPACE) != WILDCARD:
         kind = _WHITE_SPACE_NAMES.get(space[0], f"U+{ord(space[0]):04X}")
-        yield Suspicion(
-            f"{kind} in an ACL is not a separator and becomes part of a name",
-            "write the ACL on one line; one space separates users from groups",
-        )
+        yield acls.WHITE_SPACE.about(space=kind)
     if _EMPTY_ENTRY.search(text):
-        yield Suspicion(
-            "a comma has no name before or after it", "remove the comma, or write the missing name"
-        )
+        yield acls.EMPTY_ENTRY
 
 
-def not_a_list(text: str, wording: Wording) -> Suspicion | None:
+def not_a_list(text: str, wording: Wording) -> Finding | None:
     """Return the mistake if the text is clearly not a list of names; otherwise None."""
     if template := _TEMPLATE.search(text):
-        return Suspicion(
-            f"{quoted(template[0])} looks like an unrendered template",
-            "deploy the rendered file, or write the names",
-        )
+        return acls.TEMPLATE.about(text=quoted(template[0]))
     if _DN.search(text):
         value = _DN_VALUE.search(text)
         example = f", such as {quoted(value[1].strip())}" if value else ""
-        return Suspicion(
-            "an LDAP distinguished name is split at its commas and matches nobody",
-            f"write the names of users and groups{example}",
-        )
+        return acls.DISTINGUISHED_NAME.about(example=example)
     if " " in text.strip() and _PLACEHOLDER.search(text.strip()):
-        return Suspicion(f"{quoted(text.strip())} looks like a placeholder", "write the names")
+        return acls.PLACEHOLDERS.about(text=quoted(text.strip()))
     return _word("group" if text.startswith(" ") else "user", text.strip(), wording)
 
 
@@ -174,21 +164,18 @@ def split_name(text: str, known: frozenset[str]) -> str:
     return name if (name := " ".join(parts)) in known and known.isdisjoint(parts) else ""
 
 
-def _word(kind: str, word: str, wording: Wording) -> Suspicion | None:
+def _word(kind: str, word: str, wording: Wording) -> Finding | None:
     """Return the mistake if a word stands for nobody or everyone; otherwise None."""
-    for meant, words, remedy in (
+    for meant, words, how in (
         ("nobody", _NOBODY, wording.nobody),
         ("everyone", _EVERYONE, wording.everyone),
     ):
         if words.fullmatch(word):
-            return Suspicion(
-                f"{quoted(word)} is the name of a {kind} here, and does not mean {meant}",
-                f"for {meant} {remedy}",
-            )
+            return acls.WORD_FOR_WHOM.about(name=quoted(word), kind=kind, meant=meant, how=how)
     return None
 
 
-def spelled_in_two_cases(text: str, known: frozenset[str]) -> Iterator[Suspicion]:
+def spelled_in_two_cases(text: str, known: frozenset[str]) -> Iterator[Finding]:
     """Yield a warning for each name that differs only in case from another in the same ACL list."""
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
@@ -196,10 +183,7 @@ def spelled_in_two_cases(text: str, known: frozenset[str]) -> Iterator[Suspicion
         for name in filter(None, (entry.strip() for entry in field.split(","))):
             first = spellings.setdefault(name.lower(), name)
             if first != name and not known.issuperset((first, name)):
-                yield Suspicion(
-                    f"the {kind} {quoted(name)} is also spelled {quoted(first)} in this ACL",
-                    "use one spelling: names that differ in case are different",
-                )
+                yield acls.TWO_SPELLINGS.about(kind=kind, name=quoted(name), first=quoted(first))
 
 
 def intended_key(key: str, submit: str, admin: str) -> str:
@@ -213,106 +197,54 @@ def intended_key(key: str, submit: str, admin: str) -> str:
 
 
 class _NameRule(NamedTuple):
-    """A pattern for suspicious names, with templates for the message and the remedy."""
+    """A pattern for suspicious names."""
 
     pattern: re.Pattern[str]
-    message: str
-    remedy: str
+    finding: Finding
     may_exist: bool = False
     only: Wording | None = None
     """The only format to which the rule applies; None for all formats."""
 
 
-_NAMES: Final = "separate names with commas"
-_ONE_NAME: Final = '{name} is one name: a "{text}" does not separate names'
-_IF_NAME: Final = "write {part} if that is the {kind}'s name"
-_NO_SHORT_NAME: Final = '{name} contains a "/", which no short name has: {compared}'
-_RETYPE: Final = "retype the name: it is not the name that it appears to be"
 _NAME_RULES: Final[tuple[_NameRule, ...]] = (
-    _NameRule(_INVISIBLE, "{name} contains an invisible character, U+{code:04X}", _RETYPE),
-    _NameRule(_MIXED, "{name} contains U+{code:04X} next to a Latin letter", _RETYPE),
-    _NameRule(
-        re.compile(r"(?<=\w)[\u0300-\u036f]"),
-        "{name} contains a combining mark, U+{code:04X}: it differs from the composed name",
-        "write the name as in the directory, usually in composed form",
-    ),
-    _NameRule(
-        _BRACKETS,
-        "the brackets in {name} are part of the name",
-        "write only names, separated by commas, without brackets and quotes",
-    ),
-    _NameRule(
-        _QUOTE,
-        "the quotes in {name} are part of the name",
-        "remove the quotes, and backslashes before them",
-    ),
-    _NameRule(_PLACEHOLDER, "{name} looks like a placeholder", "write the name"),
-    _NameRule(
-        re.compile(r"%[0-9A-Fa-f]{2}|&#?\w{1,20};"),
-        '"{text}" in {name} stands for itself',
-        "write the character that it encodes",
-    ),
+    _NameRule(_INVISIBLE, acls.INVISIBLE),
+    _NameRule(_MIXED, acls.LOOK_ALIKE),
+    _NameRule(re.compile(r"(?<=\w)[\u0300-\u036f]"), acls.COMBINING_MARK),
+    _NameRule(_BRACKETS, acls.BRACKETS),
+    _NameRule(_QUOTE, acls.QUOTES),
+    _NameRule(_PLACEHOLDER, acls.PLACEHOLDER),
+    _NameRule(re.compile(r"%[0-9A-Fa-f]{2}|&#?\w{1,20};"), acls.ESCAPE),
     _NameRule(
         re.compile(r"(?i)^(?:[!#^~-]|(?:not|except|deny|denied)\Z)"),
-        'the "{text}" is part of the name {name}: it has no special meaning here',
-        "remove it, or the name: an ACL only grants access",
+        acls.NEGATION,
     ),
-    _NameRule(
-        # Not in the accounts of Entra ID's guests, and not in names such as `C#` and `ops#1`.
-        re.compile(r"(?i)(?<!#EXT)#(?!EXT#|\d*\Z)"),
-        '{name} contains a "#": an ACL has no comments',
-        "if it begins a comment, remove the comment",
-        may_exist=True,
-    ),
-    _NameRule(_SEPARATOR, _ONE_NAME, _NAMES),
-    _NameRule(
-        # Not in names such as `R&D` and `research & development`.
-        re.compile(r"^[^ &]{3,}&(?=[^ ]{3,}\Z)|^&|&\Z"),
-        '{name} is one name: a "&" does not separate names',
-        _NAMES,
-    ),
-    _NameRule(re.compile(r"\|"), _ONE_NAME, _NAMES, may_exist=True),
-    _NameRule(
-        re.compile(r"\*(?=.)|(?<=.)\*|\?|(?<=\S)\[", re.DOTALL),
-        'the "{text}" in {name} stands for itself: names in ACLs are not patterns',
-        "list each name",
-    ),
-    _NameRule(
-        re.compile(r"^[^\\]+\\+([^\\]+)\Z"),
-        "the backslash in {name} is part of the name: {compared}",
-        _IF_NAME,
-        may_exist=True,
-    ),
-    _NameRule(
-        re.compile(r"\\"), "the backslash in {name} is part of the name: {compared}", "remove it"
-    ),
+    # Not in the accounts of Entra ID's guests, and not in names such as `C#` and `ops#1`.
+    _NameRule(re.compile(r"(?i)(?<!#EXT)#(?!EXT#|\d*\Z)"), acls.COMMENT, may_exist=True),
+    _NameRule(_SEPARATOR, acls.OTHER_SEPARATOR),
+    # Not in names such as `R&D` and `research & development`.
+    _NameRule(re.compile(r"^[^ &]{3,}&(?=[^ ]{3,}\Z)|^&|&\Z"), acls.AMPERSAND),
+    _NameRule(re.compile(r"\|"), acls.OTHER_SEPARATOR, may_exist=True),
+    _NameRule(re.compile(r"\*(?=.)|(?<=.)\*|\?|(?<=\S)\[", re.DOTALL), acls.PATTERN),
+    _NameRule(re.compile(r"^[^\\]+\\+([^\\]+)\Z"), acls.BACKSLASH_BEFORE_NAME, may_exist=True),
+    _NameRule(re.compile(r"\\"), acls.BACKSLASH),
     _NameRule(
         re.compile(r"^([^@/]+)(?:/[^@/]+)?@[A-Z][A-Z0-9-]*(?:\.[A-Z0-9-]+)*\Z"),
-        "{name} looks like a Kerberos principal: {compared}",
-        _IF_NAME,
+        acls.PRINCIPAL,
         may_exist=True,
     ),
     _NameRule(
-        re.compile(r"(?i)^((?:u|g|user|group|users|groups|allow|deny)[:=])(?!.*\n)"),
-        "{part} in {name} is part of the name",
-        "write only names: users, one space, groups",
+        re.compile(r"(?i)^((?:u|g|user|group|users|groups|allow|deny)[:=])(?!.*\n)"), acls.PREFIX
     ),
-    _NameRule(
-        re.compile("(?s)^[@%+](?=(.*))"),
-        'the "{text}" is part of the name {name}: it does not mark a group',
-        "for a group write {part} after the space",
-        may_exist=True,
-    ),
-    _NameRule(re.compile("^/"), _NO_SHORT_NAME, "write the name alone", may_exist=True, only=YARN),
-    _NameRule(re.compile("^([^/]*)/"), _NO_SHORT_NAME, _IF_NAME, may_exist=True, only=YARN),
+    _NameRule(re.compile("(?s)^[@%+](?=(.*))"), acls.MARK_OF_GROUP, may_exist=True),
+    _NameRule(re.compile("^/"), acls.PATH, may_exist=True, only=YARN),
+    _NameRule(re.compile("^([^/]*)/"), acls.INSTANCE, may_exist=True, only=YARN),
 )
 """The rules in order of precedence."""
 _QUEUE_RULES: Final = (
     *_NAME_RULES[:5],
     _NameRule(
         re.compile(rf"[ ,|]|(?<=\w{{3}})&(?=\w)|{_SEPARATOR.pattern}|{OTHER_WHITE_SPACE.pattern}"),
-        '{name} is one queue: a "{text}" does not separate queues',
-        "{separate_queues}",
+        acls.SEVERAL_QUEUES,
     ),
 )
 
@@ -323,8 +255,8 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
     if kind == "queue":
         rules = _QUEUE_RULES
     elif not _ONLY_ALONE.fullmatch(name) and (word := _word(kind, name, wording)):
-        return word
-    for pattern, message, remedy, may_exist, only in rules:
+        return Suspicion(word)
+    for pattern, finding, may_exist, only in rules:
         if only in (None, wording) and (match := pattern.search(name)):
             words = {
                 "kind": kind,
@@ -335,5 +267,5 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
                 "compared": wording.compared,
                 "separate_queues": wording.separate_queues,
             }
-            return Suspicion(message.format(**words), remedy.format(**words), may_exist)
+            return Suspicion(finding.about(**words), may_exist)
     return None

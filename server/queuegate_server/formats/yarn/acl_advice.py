@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.yarn_acl import TRIMMED, Semantics, describe_difference, parse_yarn
 from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.formats.findings import yarn
+from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.suspicious_names import (
     YARN,
-    Suspicion,
     hide_known,
     not_a_list,
     spelled_in_two_cases,
@@ -29,7 +31,7 @@ _PROXY: Final = "~"
 _MAX_REPORTED: Final = 3
 
 
-def advice(text: str, semantics: Semantics, known: frozenset[str]) -> Suspicion | None:
+def advice(text: str, semantics: Semantics, known: frozenset[str]) -> Finding | None:
     """Return a single warning about an ACL's ambiguities and unknown suspicious names, or None."""
     unknown = hide_known(text, known)
     if whole := not_a_list(unknown, YARN):
@@ -39,28 +41,24 @@ def advice(text: str, semantics: Semantics, known: frozenset[str]) -> Suspicion 
     if not faults:
         return None
     message = "; ".join(dict.fromkeys(each.message for each in faults))
-    return Suspicion(message, faults[0].remedy)
+    return replace(faults[0], message=message)
 
 
-def _ambiguities(text: str, semantics: Semantics, known: frozenset[str]) -> Iterator[Suspicion]:
+def _ambiguities(text: str, semantics: Semantics, known: frozenset[str]) -> Iterator[Finding]:
     if _LINE_BREAK_OR_TAB.search(text):
         # The first space of the indentation separates users from groups.
-        message = "this ACL contains a line break or tab: spaces after it turn users into groups"
-        yield Suspicion(message, "write the ACL on one line, directly between the tags")
+        yield yarn.LINE_BREAK
     elif _BLANK_AT_COMMA.match(text):
-        message = "the space beside the comma turns the names after it into groups"
-        yield Suspicion(message, "for users remove the space, for groups remove the comma")
+        yield yarn.SPACE_AT_COMMA
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if WILDCARD in hadoop.users | hadoop.groups:
-        yield Suspicion("a * among other names is an ordinary name", "write * alone, or remove it")
+        yield yarn.ALL_AMONG_NAMES
     is_stated = semantics is Semantics.HADOOP and _is_meant_for_hadoop(text, hadoop, known)
     if not is_stated and (differs := describe_difference(text)):
-        message = f"{quoted(text)} is ambiguous: {differs}; this file is read with"
-        message += f" semantics {semantics}"
-        remedy = "write users, one space, groups, and separate names with commas only"
+        finding = yarn.AMBIGUOUS.about(text=quoted(text), differs=differs, semantics=semantics)
         if semantics is Semantics.HADOOP and any(" " in name for name in hadoop.groups):
-            remedy = "separate groups with commas; if it is one group, list it with --users-from"
-        yield Suspicion(message, remedy)
+            finding = finding.instead(yarn.IF_ONE_GROUP)
+        yield finding
 
 
 def _is_meant_for_hadoop(text: str, acl: Acl, known: frozenset[str]) -> bool:
@@ -79,7 +77,7 @@ def _is_meant_for_hadoop(text: str, acl: Acl, known: frozenset[str]) -> bool:
     return "," in text.partition(" ")[2] or all(map(_ONE_NAME.match, names))
 
 
-def _suspicions(text: str) -> Iterator[Suspicion]:
+def _suspicions(text: str) -> Iterator[Finding]:
     yield from suspicious_text(text, YARN)
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
@@ -87,7 +85,7 @@ def _suspicions(text: str) -> Iterator[Suspicion]:
             name = entry.strip(TRIMMED)
             if kind == "user":
                 if name == _PROXY:
-                    yield Suspicion(f'"{_PROXY}" names nobody', "write a service's name after it")
+                    yield yarn.NO_SERVICE
                 name = name.removeprefix(_PROXY)
             if name and (suspicion := suspicious_name(kind, name, YARN)):
-                yield suspicion
+                yield suspicion.finding

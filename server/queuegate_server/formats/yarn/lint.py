@@ -8,6 +8,7 @@ from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
+from queuegate_server.formats.findings import yarn
 from queuegate_server.formats.suspicious_names import CAPACITY, YARN, suspicious_name
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, read_scheduler
@@ -38,7 +39,7 @@ def lint_scheduler(
     wording = CAPACITY if format_name == "capacity-scheduler" else YARN
     for queue in scheduler.queues:
         if fault := suspicious_name("queue", queue.path.rpartition(SEPARATOR)[2], wording):
-            diagnostics.warning(queue.position, fault.message, fault.remedy, queue.path)
+            diagnostics.add(queue.position, fault.finding, queue.path)
     groups = mapped_groups(scheduler.properties)
     entries: list[QueueEntry | TemplateEntry] = [*scheduler.queues, *scheduler.templates.entries]
     for entry in entries:
@@ -67,9 +68,10 @@ def _groups_as_users(
     """
     users = parse_yarn(text.text, options.semantics).users
     for name in sorted((users & groups.keys()) - options.known_names):
-        message = f"{quoted(name)} is a user in this ACL, but {groups[name]} uses it as a group"
-        remedy = f"if it is a group, write it after a space, as in {quoted(f' {name}')}"
-        diagnostics.warning(text, message, remedy, path)
+        finding = yarn.MAPPED_GROUP.about(
+            name=quoted(name), key=groups[name], quoted=quoted(f" {name}")
+        )
+        diagnostics.add(text, finding, path)
 
 
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
@@ -84,7 +86,7 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
 
 def _lint_acl(text: Text, path: str, options: YarnOptions, diagnostics: Diagnostics) -> None:
     if fault := advice(text.text, options.semantics, options.known_names):
-        diagnostics.warning(text, fault.message, fault.remedy, path)
+        diagnostics.add(text, fault, path)
 
 
 def _open_root(scheduler: SchedulerFile, format_name: str, diagnostics: Diagnostics) -> None:
@@ -98,14 +100,9 @@ def _open_root(scheduler: SchedulerFile, format_name: str, diagnostics: Diagnost
         if text is None:
             if scheduler.lacks_properties:
                 continue
-            message = f"root has no {name}: in Hadoop it defaults to *, so everyone may {effect}"
-            message += " every queue, whatever the other ACLs say"
-            remedy = "set both ACLs of root; a single space grants access to nobody"
-            diagnostics.warning(root.position, message, remedy, ROOT)
+            diagnostics.add(root.position, yarn.OPEN_ROOT.about(acl=name, effect=effect), ROOT)
         elif parse_yarn(text.text, Semantics.HADOOP).allows_all and len(scheduler.queues) > 1:
-            message = f"everyone may {effect} every queue: queues inherit what root grants"
-            remedy = "write a single space here, and grant access to the queues below"
-            diagnostics.warning(text, message, remedy, ROOT)
+            diagnostics.add(text, yarn.EVERYONE_AT_ROOT.about(effect=effect), ROOT)
 
 
 def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
@@ -125,9 +122,9 @@ def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
         if loaded.cluster.semantics is Semantics.DOCUMENTED:
             administer.append(loaded.cluster.admins)
         who = "nobody" if all(acl.is_empty for acl in administer) else "only administrators"
-        message = f"{who} may submit to the queues that YARN will create below {quoted(path)}"
-        remedy = f"set {template_property(path, kind, Access.SUBMIT)}"
-        diagnostics.warning(switch, message, remedy, path)
+        key = template_property(path, kind, Access.SUBMIT)
+        finding = yarn.CREATED_FOR_NOBODY.about(who=who, queue=quoted(path), property=key)
+        diagnostics.add(switch, finding, path)
 
 
 def _lets_in(partition: Partition, path: str) -> bool:

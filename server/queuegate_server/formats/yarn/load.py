@@ -11,7 +11,7 @@ from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, build_partition
 from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn, yarn_grammar
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_errors, quoted
-from queuegate_server.formats.suspicious_names import Suspicion
+from queuegate_server.formats.findings import yarn
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.overrides import asks_queuegate, overriding_settings
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, QueueEntry, SchedulerFile
@@ -130,10 +130,7 @@ def _warn_of_templates(scheduler: SchedulerFile, diagnostics: Diagnostics) -> No
             continue
         for text in filter(None, (entry.submit, entry.admin)):
             if not parse_yarn(text.text, Semantics.HADOOP).is_empty:
-                message = "when a submission creates a queue from this template, YARN itself also"
-                message += " grants it by this ACL, even if queuegate denies it"
-                remedy = "write a single space, and grant access to a declared queue above"
-                diagnostics.warning(text, message, remedy, entry.path)
+                diagnostics.add(text, yarn.GRANTED_BY_TEMPLATE, entry.path)
 
 
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
@@ -172,8 +169,7 @@ def _read_acl(
     fault = advice(text.text, semantics, options.known_names)
     if fault is None:
         names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
-        message = f"these names in the ACL are invalid and ignored: {names}"
-        message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
-        fault = Suspicion(message, "use valid user and group names")
-    diagnostics.warning(text, fault.message, fault.remedy, path)
+        names += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
+        fault = yarn.INVALID_NAMES.about(names=names)
+    diagnostics.add(text, fault, path)
     return acl

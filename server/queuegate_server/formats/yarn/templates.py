@@ -22,6 +22,7 @@ from queuegate.policy.created_queues import (
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
+from queuegate_server.formats.findings import acls
 from queuegate_server.formats.yarn.properties import boolean
 from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues
 from queuegate_server.formats.yarn.variables import VARIABLE, Text
@@ -168,7 +169,7 @@ class TemplateReader:
                 entry.admin = text
             if kind is not TemplateKind.LEAF_OF_MANAGED and "${" in text.text:
                 message = f"Hadoop does not expand variables in {kind}: this text is the ACL"
-                self._diagnostics.warning(text, message, "write the names", path)
+                self._diagnostics.warning(text, message, acls.PLACEHOLDERS.remedy, path)
         return [*entries.values()]
 
     def _creator(self, path: str, depth: int) -> Creator | None:

@@ -6,6 +6,7 @@ counts single spaces, and rejects some ACLs that the validator accepts. This par
 checks.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from queuegate.policy.acl import (
@@ -19,6 +20,8 @@ from queuegate.policy.acl import (
     parse,
 )
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.findings import yunikorn as table
+from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.suspicious_names import (
     OTHER_WHITE_SPACE,
     YUNIKORN,
@@ -45,7 +48,7 @@ class AclReader:
         self.partition = partition
         self._has_option = has_option
         self._diagnostics = diagnostics
-        self._parsed: dict[str, Acl | str] = {"": EMPTY}
+        self._parsed: dict[str, Acl | Finding] = {"": EMPTY}
         self._texts: dict[str, str] = {}
 
     def check(self, scalar: ScalarNode | None, queue: str) -> Acl | str:
@@ -65,70 +68,57 @@ class AclReader:
         acl = self._parsed.get(scalar.text)
         if acl is None:
             acl = self._parsed[scalar.text] = self._parse(scalar.text)
-        if isinstance(acl, str):
-            remedy = "separate names with commas, and users from groups with one space;"
-            remedy += " a list of groups alone starts with a space"
+        if isinstance(acl, Finding):
             if other := not_a_list(scalar.text, YUNIKORN):
-                acl, remedy = f"{acl}: {other.message}", other.remedy
-            self._diagnostics.error(scalar, acl, remedy, queue)
+                message = f"{acl.message}: {other.message}"
+                acl = replace(acl, message=message, remedy=other.remedy)
+            self._diagnostics.add(scalar, acl, queue)
             return EMPTY
         if acl.dropped_users or acl.dropped_groups:
             self._report_dropped(scalar, acl, queue)
         return acl
 
-    def _parse(self, text: str) -> Acl | str:
-        """Return the ACL, or an error message."""
-        message = _too_many_lists(text)
+    def _parse(self, text: str) -> Acl | Finding:
+        """Return the ACL, or why it is none."""
         try:
-            return message or parse(text, self.names)
+            return _too_many_lists(text) or parse(text, self.names)
         except AclError:
-            return (
-                f"the ACL {quoted(text)} has {text.count(' ')} spaces: "
-                "YuniKorn's validator accepts it, but its scheduler does not load it"
-            )
+            return table.TOO_MANY_SPACES.about(text=quoted(text), count=text.count(" "))
 
     def _report_dropped(self, scalar: ScalarNode, acl: Acl, queue: str) -> None:
         for kind, names in (("user", acl.dropped_users), ("group", acl.dropped_groups)):
             remaining = self._diagnostics.remaining_warnings
             for name in names[:remaining]:
-                message, remedy = self.dropped_entry(kind, name)
-                self._diagnostics.warning(scalar, message, remedy, queue)
+                self._diagnostics.add(scalar, self.dropped_entry(kind, name), queue)
             self._diagnostics.suppress_warnings(max(0, len(names) - remaining))
 
-    def dropped_entry(self, kind: str, name: str) -> tuple[str, str]:
-        """Return the message and remedy for an entry with an invalid name."""
-        message = f"{quoted(name)} is not a valid {kind} name in an ACL, so it grants nothing"
+    def dropped_entry(self, kind: str, name: str) -> Finding:
+        """Return the finding about an entry with an invalid name."""
+        finding = table.NOT_A_NAME.about(name=quoted(name), kind=kind)
         accepting = names_for(kind, name)
         suspicion = suspicious_name(kind, name, YUNIKORN)
         if name == WILDCARD:
-            remedy = 'to allow everyone, write "*" alone'
-        elif OTHER_WHITE_SPACE.search(name):
-            remedy = "write the ACL on one line, with commas and no white space between names"
-        elif accepting is AclNames.EXTENDED and suspicion is None:
-            remedy = f"to accept it, {self._setting(accepting)}"
-        elif accepting:
-            correct = suspicion.remedy if suspicion else "correct the name"
-            remedy = f"{correct}, or to accept it, {self._setting(accepting)}"
-        elif suspicion:
-            remedy = suspicion.remedy
-        else:
-            remedy = "correct the name or remove it"
-        return message, remedy
+            return finding.instead(table.WILDCARD_ALONE)
+        if OTHER_WHITE_SPACE.search(name):
+            return finding.instead(table.ON_ONE_LINE)
+        if accepting is AclNames.EXTENDED and suspicion is None:
+            return finding.instead(self._setting(accepting))
+        correct = suspicion.finding.remedy if suspicion else ""
+        if accepting:
+            correct = f"{correct or table.CORRECT_THE_NAME}, or {self._setting(accepting)}"
+        return finding.instead(correct) if correct else finding
 
     def _setting(self, value: str) -> str:
-        """Return how to set which names the partition's ACLs may list."""
-        setting = f"set partitions.{self.partition}.acl_names: {value}"
-        option = f", or pass --acl-names {value}" if self._has_option else ""
-        return f"{setting} in the server's settings (queuegate.yaml){option}"
+        """Return how to accept more names in the partition's ACLs."""
+        setting = table.ACCEPT.format(partition=self.partition, value=value)
+        return setting + (table.OR_OPTION.format(value=value) if self._has_option else "")
 
 
-def _too_many_lists(text: str) -> str:
+def _too_many_lists(text: str) -> Finding | None:
     if len(text.split()) <= _MAX_LISTS:  # never fewer lists than YuniKorn counts
-        return ""
+        return None
     fields = OTHER_WHITE_SPACE.sub(" ", text).split(" ")
     count = len(fields) - fields.count("")
     if count <= _MAX_LISTS:
-        return ""
-    return (
-        f"the ACL {quoted(text)} has {count} lists instead of one list of users and one of groups"
-    )
+        return None
+    return table.TOO_MANY_LISTS.about(text=quoted(text), count=count)

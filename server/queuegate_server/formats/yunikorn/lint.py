@@ -16,6 +16,9 @@ from queuegate_server.formats.diagnostics import (
     quoted,
     quoted_names,
 )
+from queuegate_server.formats.findings import acls
+from queuegate_server.formats.findings import yunikorn as table
+from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.source_text import source_lines
 from queuegate_server.formats.suspicious_names import (
     OTHER_WHITE_SPACE,
@@ -102,13 +105,13 @@ def lint_queues(
     diagnostics = Diagnostics(file)
     with unwanted:
         partitions = decode(root, unwanted)
-        acls = [*_listed_acls(partitions, source_lines(data), acl_names, known, unwanted)]
-        for listed in acls:
+        listed_acls = [*_listed_acls(partitions, source_lines(data), acl_names, known, unwanted)]
+        for listed in listed_acls:
             for acl_rule in ACL_RULES:
-                for message, remedy in acl_rule(listed):
-                    diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+                for finding in acl_rule(listed):
+                    diagnostics.add(listed.scalar, finding, listed.queue.path)
         for rule in DOCUMENT_RULES:
-            rule(_Document(partitions, acls, known), diagnostics)
+            rule(_Document(partitions, listed_acls, known), diagnostics)
     return diagnostics.sorted()
 
 
@@ -144,26 +147,22 @@ def _listed_acls(
             granted[queue] = own
 
 
-_Advice = Iterator[tuple[str, str]]
+_Advice = Iterator[Finding]
 
 
 def _lost_blank(listed: _ListedAcl) -> _Advice:
     """Report a list of groups whose leading space YAML dropped."""
     if listed.lost_blank:
         text = listed.scalar.text.strip()
-        yield (
-            f"YAML drops the spaces before {quoted(text)}: it lists users, not groups",
-            f"for groups write {quoted(f' {text}')} in quotes, for users leave one space",
-        )
+        yield table.LOST_BLANK.about(text=quoted(text), quoted=quoted(f" {text}"))
 
 
 def _blank_at_comma(listed: _ListedAcl) -> _Advice:
     """Report a space beside a comma, because the space starts the list of groups."""
-    remedy = "for users remove the space, for groups remove the comma"
     if match := _SPACE_AFTER_COMMA.search(listed.scalar.text):
-        yield f"the space after the comma turns {quoted(match[1])} into groups", remedy
+        yield acls.SPACE_AT_COMMA.about(side="after", names=quoted(match[1]), what="groups")
     if match := _SPACE_BEFORE_COMMA.search(listed.scalar.text):
-        yield f"the space before the comma turns {quoted(match[1])} into a group", remedy
+        yield acls.SPACE_AT_COMMA.about(side="before", names=quoted(match[1]), what="a group")
 
 
 def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
@@ -181,29 +180,20 @@ def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
         and not {*text.split(" ")} <= {"", WILDCARD}
         and OTHER_WHITE_SPACE.sub("", text) != WILDCARD
     ):
-        yield (
-            'the list "*" lets everyone in, so the other list has no effect',
-            'write "*" alone, or replace it with names',
-        )
+        yield table.ALL_WITH_NAMES
 
 
 def _any_group(listed: _ListedAcl) -> _Advice:
     """Report `*` as the list of groups, since it also lets in users without groups."""
     if OTHER_WHITE_SPACE.sub("", listed.scalar.text) == f" {WILDCARD}":
-        yield (
-            '" *" lets everyone in, not only the members of some group',
-            'write "*" if that is intended, otherwise list the groups',
-        )
+        yield table.ANY_GROUP
 
 
 def _nobody(listed: _ListedAcl) -> _Advice:
     """Report an ACL that grants no access because all its entries are invalid."""
     acl = listed.acl
     if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
-        yield (
-            "this ACL grants access to nobody: none of its entries is a valid name",
-            'correct the names; for nobody write " " in quotes',
-        )
+        yield table.NOBODY
 
 
 def _pointless(listed: _ListedAcl) -> _Advice:
@@ -211,49 +201,40 @@ def _pointless(listed: _ListedAcl) -> _Advice:
     above = listed.above.everyone
     if above and not listed.acl.is_empty and not listed.acl.allows_all:
         does = "submit" if listed.key == _SUBMIT else "administer"
-        yield (
-            f"this ACL has no effect: queue {quoted(above)} lets everyone {does}",
-            "remove one of the two; a queue cannot revoke what a queue above it grants",
-        )
+        yield table.POINTLESS.about(queue=quoted(above), does=does)
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
     """Report a single space (nobody) that has no effect because an ancestor grants access."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
-        yield (
-            f"this ACL does not close the queue: what {quoted(above)} grants also applies here",
-            "remove it; grant less above and more in the queues below",
-        )
+        yield table.NOT_CLOSED.about(queue=quoted(above))
 
 
 @lru_cache
-def _names_to_report(
-    acl: Acl, names: AclNames, known: frozenset[str]
-) -> tuple[tuple[str, str], ...]:
-    """Return (message, remedy) pairs about an ACL's names. `names` selects the allowed names.
+def _names_to_report(acl: Acl, names: AclNames, known: frozenset[str]) -> tuple[Finding, ...]:
+    """Return what is wrong with an ACL's names. `names` selects the allowed names.
 
     Cached, because aliases can repeat a long ACL many times, each time as the same `Acl` object.
     """
-    messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
+    found = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
     if acl.allows_all:
-        return tuple(messages)
+        return tuple(found)
     text = hide_known(acl.text, known)
     if whole := not_a_list(text, YUNIKORN):
-        return (*messages, whole[:2])
-    messages += (each[:2] for each in suspicious_text(text, YUNIKORN))
-    messages += islice(_unlikely_names(acl, names, known), _MAX_REPORTED)
-    return tuple(messages)
+        return (*found, whole)
+    found += suspicious_text(text, YUNIKORN)
+    found += islice(_unlikely_names(acl, names, known), _MAX_REPORTED)
+    return tuple(found)
 
 
 def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> _Advice:
     """Report names accepted here but dropped by YuniKorn."""
     users, groups = accepted_names(acl, AclNames.YUNIKORN)
     if dropped := (acl.users - users) | (acl.groups - groups):
-        message = f"YuniKorn drops {quoted_names(dropped, _MAX_SHOWN)} from this ACL:"
-        accepts = f"accepts {'it' if len(dropped) == 1 else 'them'}"
-        message += f" only queuegate {accepts} (acl_names: {names})"
-        yield message, "if YuniKorn itself reads this file, list names that it accepts"
+        them = "it" if len(dropped) == 1 else "them"
+        shown = quoted_names(dropped, _MAX_SHOWN)
+        yield table.DROPPED.about(names=shown, them=them, setting=names)
 
 
 def _unlikely_names(acl: Acl, names: AclNames, known: frozenset[str]) -> _Advice:
@@ -263,7 +244,7 @@ def _unlikely_names(acl: Acl, names: AclNames, known: frozenset[str]) -> _Advice
             suspicion = suspicious_name(kind, name, YUNIKORN)
             # If names that YuniKorn rejects are allowed, an unusual name may be intended.
             if suspicion and not (suspicion.may_exist and names is not AclNames.YUNIKORN):
-                yield suspicion.message, suspicion.remedy
+                yield suspicion.finding
 
 
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
@@ -284,9 +265,10 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
         misplaced = sorted(listed.acl.users & groups.keys())
         if misplaced and not listed.lost_blank:
             first = groups[misplaced[0]].line
-            message = f"{quoted(misplaced[0])} is a user here, but a group on line {first}"
-            remedy = f"for groups write {quoted(f' {listed.scalar.text}')} in quotes"
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+            finding = table.GROUP_AS_USER.about(
+                name=quoted(misplaced[0]), line=first, quoted=quoted(f" {listed.scalar.text}")
+            )
+            diagnostics.add(listed.scalar, finding, listed.queue.path)
 
 
 def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None:
@@ -307,10 +289,10 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
             for name, other in others:
                 if document.known.issuperset((name, first)):
                     continue
-                where = f"on line {position.line}"
-                message = f"{kind} {quoted(name)} is spelled {quoted(first)} {where}"
-                remedy = "use one spelling: names that differ in case are different"
-                diagnostics.warning(other, message, remedy)
+                finding = table.TWO_SPELLINGS.about(
+                    kind=kind, name=quoted(name), first=quoted(first), line=position.line
+                )
+                diagnostics.add(other, finding)
 
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
@@ -337,11 +319,11 @@ def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
     for partition in document.partitions:
         for queue in partition.queues:
             if queue.path == RECOVERY_QUEUE:
-                message = f"{RECOVERY_QUEUE} is reserved by YuniKorn: nobody can submit to it"
-                diagnostics.warning(queue.name.position, message, "rename the queue", queue.path)
+                finding = table.RECOVERY_QUEUE.about(queue=RECOVERY_QUEUE)
+                diagnostics.add(queue.name.position, finding, queue.path)
 
 
-ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[tuple[str, str]]], ...]] = (
+ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[Finding]], ...]] = (
     _lost_blank,
     _blank_at_comma,
     _wildcard_in_list,

@@ -16,6 +16,7 @@ import click
 from queuegate.cli.documents import to_json
 from queuegate_server.cli.command import Failure
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable
+from queuegate_server.formats.findings.table import FINDINGS
 
 TEXT: Final = "text"
 JSON: Final = "json"
@@ -81,7 +82,7 @@ def write(
 
     Args:
         output: The format.
-        command: The command's name, used as the SARIF rule.
+        command: The command's name, the SARIF rule of what no table of findings has.
         diagnostics: The findings.
         text: The lines for the text format; by default, the diagnostics.
         markdown: The lines of the Markdown table.
@@ -125,15 +126,29 @@ def _escaped(text: str, more: str = "") -> str:
 
 
 def _sarif(command: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
-    rule = {"id": command, "shortDescription": {"text": f"queuegate-server {command}"}}
+    diagnostics = [*diagnostics]
+    rules = dict.fromkeys(each.finding for each in diagnostics)
     driver = {
         "name": "queuegate-server",
         "version": version("queuegate"),
-        "rules": [rule],
+        "rules": [_rule(command, each) for each in rules],
     }
     results = [_result(command, each) for each in diagnostics]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(command: str, identifier: str) -> dict[str, Any]:
+    """Return the SARIF rule of a finding, or the command's for what no table of findings has."""
+    if not (finding := FINDINGS.get(identifier)):
+        return {"id": command, "shortDescription": {"text": f"queuegate-server {command}"}}
+    return {
+        "id": identifier,
+        "shortDescription": {"text": finding.message},
+        "fullDescription": {"text": f"{finding.message} (from: {finding.source})"},
+        "help": {"text": finding.remedy},
+        "defaultConfiguration": {"level": "error" if finding.is_error else "warning"},
+    }
 
 
 def _result(command: str, diagnostic: Diagnostic) -> dict[str, Any]:
@@ -143,7 +158,7 @@ def _result(command: str, diagnostic: Diagnostic) -> dict[str, Any]:
     if diagnostic.line:
         place["region"] = {"startLine": diagnostic.line, "startColumn": diagnostic.column}
     return {
-        "ruleId": command,
+        "ruleId": diagnostic.finding or command,
         "level": str(diagnostic.severity),
         "message": {"text": _message(diagnostic)},
         "locations": [{"physicalLocation": place}],

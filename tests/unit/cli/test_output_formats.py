@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from queuegate_server.cli.diff import diff
 from queuegate_server.cli.policy_files import lint, validate
 from queuegate_server.cli.prove import prove
+from queuegate_server.formats.findings.table import FINDINGS
 
 BAD = "partitions: [{queues: [{name: root, submitacl: 'a, b'}, {name: 'x y'}]}]\n"
 
@@ -43,7 +44,9 @@ def check_sarif(text: str) -> dict[str, Any]:
 def test_sarif(command: click.Command) -> None:
     done = run(command, "--output", "sarif", "a b.yaml", "/nosuch.yaml")
     ran = check_sarif(done.stdout)
-    assert {result["ruleId"] for result in ran["results"]} == {command.name}
+    used = [result["ruleId"] for result in ran["results"]]
+    assert {each["id"] for each in ran["tool"]["driver"]["rules"]} == {*used}
+    assert {*used} - FINDINGS.keys() == {command.name}
     places = [result["locations"][0]["physicalLocation"] for result in ran["results"]]
     assert places[0]["artifactLocation"] == {"uri": "a%20b.yaml"}
     assert places[0]["region"]["startLine"] == 1
