@@ -83,13 +83,14 @@ class AsyncGateMethods(AsyncClientMethods):
         questions = _requests.questions(checks, Check)
         if timeout is not None:
             _validation.seconds("timeout", timeout)
+        decide, tells = self._decider.decide, self._decider.tells
         decisions: list[Decision | None] = []
         for each in questions:
-            decision = self._decider.decide(
+            decision = decide(
                 (each.user, each.queue, each.partition, each.access, each.groups, each.real_user)
             )
             decisions.append(decision)
-            if self._decider.tells:
+            if tells:
                 await self._let_others_run()
         rest = [each for each, own in zip(questions, decisions, strict=True) if own is None]
         others = iter(await super().check_many(rest, timeout=timeout) if rest else ())
