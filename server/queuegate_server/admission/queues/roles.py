@@ -58,7 +58,7 @@ WITHIN: Final[Mapping[Kind, Sequence[str]]] = {
 objects of any kind."""
 
 
-class Role(Enum):
+class MapRole(Enum):
     """What a map's labels and annotations belong to."""
 
     OTHER = auto()
@@ -95,7 +95,7 @@ def role_of(
     owner: Kind,
     is_object: bool,
     in_spark: bool,
-) -> Role:
+) -> MapRole:
     """Return the role of a member of a map.
 
     Args:
@@ -109,33 +109,33 @@ def role_of(
     """
     if name == METADATA:
         if is_object:
-            return Role.OBJECT
+            return MapRole.OBJECT
         # The custom resource of Spark keeps unknown members, which could make its pods look like
         # Jobs.
-        return Role.POD if in_spark else _role_of_metadata(members, above)
+        return MapRole.POD if in_spark else _role_of_metadata(members, above)
     if name == _WORKFLOW_METADATA or (
         name == _SPEC and (kind == _TRAIN_JOB or above == _TRAIN_JOB_TEMPLATE)
     ):
-        return Role.OWNER
+        return MapRole.OWNER
     if (
         name.endswith(_METADATA_OF_PODS)
         or (in_spark and name in _SPARK_PODS)
         or name == _HEAD_GROUP
     ):
-        return Role.POD
+        return MapRole.POD
     if _is_of_pods(owner):
-        return Role.POD  # before selectors, because users choose the names of some members
-    return Role.OTHERS_LABELS if name.endswith(_SELECTORS) else Role.OTHER
+        return MapRole.POD  # before selectors, because users choose the names of some members
+    return MapRole.OTHERS_LABELS if name.endswith(_SELECTORS) else MapRole.OTHER
 
 
-def role_of_items(name: str, owner: Kind) -> Role:
+def role_of_items(name: str, owner: Kind) -> MapRole:
     """Return the role of the items of a list.
 
     Args:
         name: The name of the member that the list is.
         owner: The kind of the object, or of the object within it, to which the list belongs.
     """
-    return Role.POD if name in _SETS_OF_PODS or _is_of_pods(owner) else Role.OTHER
+    return MapRole.POD if name in _SETS_OF_PODS or _is_of_pods(owner) else MapRole.OTHER
 
 
 def _is_of_pods(owner: Kind) -> bool:
@@ -143,7 +143,7 @@ def _is_of_pods(owner: Kind) -> bool:
     return owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT
 
 
-def _role_of_metadata(members: Mapping[str, Any], above: str) -> Role:
+def _role_of_metadata(members: Mapping[str, Any], above: str) -> MapRole:
     """Return the role of metadata below the object's own.
 
     It is that of pods unless it certainly belongs to a volume claim, or to a Job or another object
@@ -152,7 +152,7 @@ def _role_of_metadata(members: Mapping[str, Any], above: str) -> Role:
     spec = members.get(_SPEC)
     if isinstance(spec, dict):
         if "containers" in spec:
-            return Role.POD
+            return MapRole.POD
         if any(isinstance(spec.get(name), dict) for name in _TEMPLATES):
-            return Role.OWNER
-    return Role.OTHER if above in _CLAIMS else Role.POD
+            return MapRole.OWNER
+    return MapRole.OTHER if above in _CLAIMS else MapRole.POD

@@ -46,7 +46,7 @@ from queuegate_server.admission.queues.properties import (
 from queuegate_server.admission.queues.roles import (
     METADATA,
     WITHIN,
-    Role,
+    MapRole,
     embedded_kind,
     is_spark,
     role_of,
@@ -65,7 +65,7 @@ class _Node(NamedTuple):
     value: Mapping[str, Any] | list[Any]
     trail: Trail | None
     depth: int
-    role: Role
+    role: MapRole
     kind: Kind | None
     """The kind of the object whose metadata the node is, if it is known."""
     in_spark: bool
@@ -79,7 +79,7 @@ class _Node(NamedTuple):
 
 
 _OF_POD: Final = _Node(
-    {}, None, 0, Role.POD, None, in_spark=False, owner=POD, groups=frozenset(), node_pools=None
+    {}, None, 0, MapRole.POD, None, in_spark=False, owner=POD, groups=frozenset(), node_pools=None
 )
 """Stands for the metadata of a pod that an operator makes from properties."""
 
@@ -131,7 +131,7 @@ def _search(
     within = WITHIN.get(kind)
     # Iterators take less memory than the nodes themselves, and garbage collection visits each node.
     own = is_spark(kind), kind, frozenset({kind[0]}), None
-    waiting = [iter([_Node(value, None, 0, Role.OTHER, None, *own)])]
+    waiting = [iter([_Node(value, None, 0, MapRole.OTHER, None, *own)])]
     while waiting:
         node = next(waiting[-1], None)
         yield None
@@ -237,7 +237,7 @@ def _members(
     for name, child in members.items():
         if not isinstance(child, dict | list):
             continue
-        if name == _MANAGED_FIELDS and node.role is Role.OBJECT:
+        if name == _MANAGED_FIELDS and node.role is MapRole.OBJECT:
             continue  # large, and contains only names of fields
         role = role_of(
             *(name, members, kind, above), owner=owner, is_object=is_object, in_spark=in_spark
@@ -280,7 +280,7 @@ def _in_maps(
     """Yield the names in the labels, annotations and properties of a map."""
     for map_name in (LABELS, ANNOTATIONS, LABELS_FROM):
         entries = members.get(map_name)
-        if not isinstance(entries, dict) or node.role is Role.OTHERS_LABELS:
+        if not isinstance(entries, dict) or node.role is MapRole.OTHERS_LABELS:
             continue
         above = Trail(node.trail, map_name)
         is_expression = map_name == LABELS_FROM
@@ -297,7 +297,7 @@ def _in_maps(
             readers = chain.from_iterable(places_by_key.values())
             text = text_of(entries[key])
             yield from _unknown(EXPRESSION, text, Trail(above, key), node, readers)
-        if map_name == LABELS and node.role is not Role.OTHER:
+        if map_name == LABELS and node.role is not MapRole.OTHER:
             _note_labels(entries, places, seen)
         if map_name == LABELS and node.node_pools is not None:
             yield from node.node_pools.in_labels(entries, node.trail)
@@ -316,11 +316,11 @@ def _unknown(
 def _counts(place: KeyPlace, node: _Node) -> bool:
     if place.groups is not None and place.groups.isdisjoint(node.groups):
         return False
-    if place.in_pods and node.role is Role.POD:
+    if place.in_pods and node.role is MapRole.POD:
         return True
     if place.kinds is not None:
         return node.kind is not None and node.kind in place.kinds
-    return not place.in_pods or node.role in {Role.OBJECT, Role.OWNER}
+    return not place.in_pods or node.role in {MapRole.OBJECT, MapRole.OWNER}
 
 
 def _is_overridden(place: KeyPlace, node: _Node, members: Mapping[str, Any]) -> bool:
@@ -340,14 +340,14 @@ def _is_overridden(place: KeyPlace, node: _Node, members: Mapping[str, Any]) -> 
 
 def _is_read(place: KeyPlace, node: _Node) -> bool:
     """Return whether the scheduler reads a key in a map."""
-    if node.role is Role.OTHER:
+    if node.role is MapRole.OTHER:
         # Other members with labels are the metadata of volume claims, except in unknown kinds.
         if node.owner in RESOURCES or _name_of(node.trail) == METADATA:
             return False
     elif node.kind in place.ignored_in:
         return False
     is_read = place.is_read or node.owner[0] in place.read_in
-    return is_read and (place.is_read_in_templates or node.role is not Role.POD)
+    return is_read and (place.is_read_in_templates or node.role is not MapRole.POD)
 
 
 def _in_properties(
