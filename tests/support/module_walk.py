@@ -35,7 +35,8 @@ class ModuleWalk:
     def _note(self, frame: FrameType, event: str, _: object) -> None:
         module = str(frame.f_globals.get("__name__", ""))
         # A coroutine that resumes is not a new call.
-        if event != "call" or self._ended or frame in self._frames:
+        is_new = event == "call" and frame.f_code.co_filename != _GENERATED
+        if not is_new or self._ended or frame in self._frames:
             return
         self._ended = module.partition(".")[0] == self._driver
         if module.startswith(PREFIX):

@@ -1,6 +1,5 @@
 """Renders templates. All variable text is escaped, made printable and truncated."""
 
-import asyncio
 import time
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -10,11 +9,10 @@ from markupsafe import Markup
 
 from queuegate_server.console.views import Url, url
 from queuegate_server.formats.diagnostics import printable, shortened
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.pacing import Pace
 
 MAX_TEXT: Final = 1_000
 """The length beyond which text is truncated. Names have at most 1 024 bytes."""
-_STEP_SECONDS: Final = 2e-3
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3
 """The minimum latency, in seconds, that is shown without tenths of a millisecond."""
@@ -51,14 +49,12 @@ def environment() -> Environment:
 
 
 async def render(template: Template, **values: object) -> bytes:
-    """Render a page, yielding to the event loop every few milliseconds."""
+    """Render a page in steps."""
     page = bytearray()
-    start = time.monotonic()
+    pace = Pace()
     for part in template.generate(values):
         page += part.encode(errors="replace")
-        if time.monotonic() - start > _STEP_SECONDS:
-            await asyncio.sleep(PAUSE_SECONDS)
-            start = time.monotonic()
+        await pace.pause_if_due()
     return bytes(page)
 
 

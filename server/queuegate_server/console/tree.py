@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR
 from queuegate.policy.tree import Partition
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.pacing import Pace
 
 LEVEL: Final = 100
 """The maximum number of children per page."""
@@ -21,7 +21,6 @@ MANY_LEVELS: Final = 10
 """The number of open levels beyond which each level shows only this many children."""
 MAX_MATCHES: Final = 100
 """The maximum number of queues in a search result."""
-_CHUNK: Final = 5_000
 """The number of paths searched per step; a step takes 1 ms."""
 _searching: Final = asyncio.Semaphore(1)
 """Allows one search at a time, because each search in progress delays RPCs by one step."""
@@ -130,9 +129,9 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
     wanted = text.lower()
     matches: list[str] = []
     async with _searching:
-        for number, path in enumerate(partition.paths, 1):
-            if not number % _CHUNK:
-                await asyncio.sleep(PAUSE_SECONDS)
+        pace = Pace()
+        for path in partition.paths:
+            await pace.pause_if_due()
             if wanted in path.lower():
                 if len(matches) == MAX_MATCHES:
                     return matches, True

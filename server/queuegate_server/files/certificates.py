@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate_server.files.watcher import BadFile, Files, WatchedValue
-from queuegate_server.runtime.beat import beats
+from queuegate_server.runtime.pacing import beats
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from queuegate_server.files.poller import POLLER, Poll
 from queuegate_server.files.safe_open import file_status, read_regular
-from queuegate_server.runtime.beat import next_beat
+from queuegate_server.runtime.pacing import next_beat
 from queuegate_server.runtime.threads import AbandonableThreadPool, ThreadsExhausted
 
 R = TypeVar("R")

@@ -1,17 +1,13 @@
 """Decodes replica statuses from Redis, and selects invalid statuses for removal."""
 
-import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from queuegate_server.fleet.events import MalformedValue, ReplicaStatus, decode_status
 from queuegate_server.fleet.keys import Signer
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.pacing import Pace
 
-STEP_STATUSES: Final = 50
-"""The number of statuses decoded before yielding to the event loop."""
-STEP_BYTES: Final = 64 * 1024
 MAX_KNOWN: Final = 500
 """The maximum number of replicas whose statuses are requested explicitly."""
 
@@ -46,12 +42,9 @@ class StatusReader:
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)
         unsigned: dict[bytes, str] = {}
-        count = size = 0
+        pace = Pace()
         for name, value in _fields(lengths, content):
-            count, size = count + 1, size + len(value)
-            if count > STEP_STATUSES or size > STEP_BYTES:
-                count = size = 0
-                await asyncio.sleep(PAUSE_SECONDS)
+            await pace.pause_if_due()
             try:
                 status = decode_status(self._signer, value)
                 # Check the field, because anyone can copy a replica's status to another field.

@@ -26,8 +26,8 @@ from queuegate_server.fleet.events import (
     event_parts,
 )
 from queuegate_server.fleet.keys import EPOCH_BYTES, NONCE_BYTES, Keys, LogPosition, Signer
-from queuegate_server.fleet.statuses import STEP_BYTES, StatusReader
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.fleet.statuses import StatusReader
+from queuegate_server.runtime.pacing import Pace
 
 MAX_EVENTS: Final = 5_000
 """The approximate number of events that Redis keeps."""
@@ -203,11 +203,9 @@ class Stream:
 
     async def _decode(self, epoch: bytes, entries: Iterable[Any]) -> list[Event]:
         events: list[Event] = []
-        size = 0
+        pace = Pace()
         for entry in entries:
-            if (size := size + _size(entry)) > STEP_BYTES:
-                size = 0
-                await asyncio.sleep(PAUSE_SECONDS)
+            await pace.pause_if_due()
             number, flat = entry
             sequence, sub = map(int, number.split(b"-"))
             events.append(decode_event(self._event_signer, epoch, (sequence, sub), _pairs(flat)))

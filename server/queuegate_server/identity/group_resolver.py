@@ -30,6 +30,7 @@ from queuegate_server.identity.refresh import RefreshQueue
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.resolver_chain import GroupSource
 from queuegate_server.identity.shared import SharedGroups, SharedResult
+from queuegate_server.runtime.pacing import Pace
 from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
 
 REFRESH_LIFE: Final = 0.5
@@ -204,9 +205,10 @@ class GroupResolver:
 
         async def complete() -> int:
             dropped = 0
+            pace = Pace()
             for step in steps:
                 dropped += step
-                await asyncio.sleep(0)
+                await pace.pause_if_due()
             return dropped
 
         task = asyncio.create_task(complete())

@@ -1,6 +1,5 @@
 """Parses policies in a child process with limits, while this process continues to handle calls."""
 
-import asyncio
 import errno
 import io
 import json
@@ -32,7 +31,7 @@ from queuegate_server.policystore.parsing import (
 )
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.child_process import ChildResult, OutputTooLong, ProcessLimits
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.pacing import Pace
 
 _LOG = logging.getLogger("queuegate_server.policystore")
 
@@ -152,6 +151,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
     paths: list[str] = []
     more: dict[str, list[Any]] = {}
     creation = QueueCreation({})
+    pace = Pace()
     for line in lines:
         kind, content = json.loads(line)
         match kind:
@@ -196,7 +196,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
             case "end":
                 files, *others = content
                 return ParsedPolicies(partitions, files, tuple(diagnostics), *others)
-        await asyncio.sleep(PAUSE_SECONDS)
+        await pace.pause_if_due()
     raise ValueError("the lines have no end")
 
 

@@ -45,7 +45,7 @@ from queuegate_server.policystore.parsing import (
     json_line,
     parse,
 )
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.pacing import Pace
 
 SERVED: Final = "the served policy"
 MAX_FINDINGS: Final = 200
@@ -100,6 +100,7 @@ async def run(job: ProposalJob) -> dict[str, Any]:
     """
     output = await parser_process.run_job(__name__, job, MAX_RESULT_BYTES)
     result: dict[str, Any] = {}
+    pace = Pace()
     for line in io.BytesIO(output):
         (*above, name), value = json.loads(line)
         holder = result
@@ -109,7 +110,7 @@ async def run(job: ProposalJob) -> dict[str, Any]:
             holder.setdefault(name, []).extend(value)
         else:
             holder[name] = value
-        await asyncio.sleep(PAUSE_SECONDS)
+        await pace.pause_if_due()
     return result
 
 

@@ -34,7 +34,7 @@ from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.reloads import ReloadCause
 from queuegate_server.runtime import resources
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS, run_with_pauses
+from queuegate_server.runtime.pacing import Pace, run_with_pauses
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import error_in
 
@@ -332,9 +332,10 @@ async def _free(
     await unused.wait()
     for each in groups:
         await each.invalidate_all()
+    pace = Pace()
     while parts:
         del parts[-FREED_AT_ONCE:]
-        await asyncio.sleep(PAUSE_SECONDS)
+        await pace.pause_if_due()
 
 
 async def _reviewed(

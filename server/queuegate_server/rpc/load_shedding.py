@@ -17,14 +17,12 @@ from queuegate_server.config_fields import MIB
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.pacing import CALL_STEP_SECONDS, pause
 from queuegate_server.throttling import ByteBudget, CoDel
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-STEP_SECONDS: Final = 0.0005
-"""How long a call may compute before yielding to single checks."""
 _MAX_HOLD_SECONDS: Final = 0.02
 """How long a call may compute before yielding the slot to other long calls."""
 _MAX_PENALTY_SECONDS: Final = 0.1
@@ -141,7 +139,7 @@ class LongCallQueue:
         if self.clock() - self._busy_since < _MAX_BUSY_SECONDS:
             await asyncio.sleep(0)
         else:
-            await asyncio.sleep(PAUSE_SECONDS)
+            await pause()
             self._busy_since = self.clock()
 
     def release(self) -> None:
@@ -257,7 +255,7 @@ class Slot:
             await self.reacquire()
         else:
             await self._queue.pause()
-        self._step_end = self._clock() + STEP_SECONDS
+        self._step_end = self._clock() + CALL_STEP_SECONDS
 
     async def reacquire(self) -> None:
         """Wait for the slot again after `release`."""
@@ -267,4 +265,4 @@ class Slot:
     def _hold(self) -> None:
         self._is_held = True
         self._since = self._clock()
-        self._step_end = self._since + STEP_SECONDS
+        self._step_end = self._since + CALL_STEP_SECONDS

@@ -26,6 +26,7 @@ from queuegate_server.rpc import validation
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.load_shedding import LongCallQueue, Slot
 from queuegate_server.rpc.messages import ACCESS_TYPES, diagnostics, stale_gates, timestamp
+from queuegate_server.runtime.pacing import Pace
 from queuegate_server.sync.changes import Changes
 from queuegate_server.sync.connected import ConnectedGate
 
@@ -145,10 +146,11 @@ class PolicyServicer:
             self._validations -= 1
         response = policy_pb2.ValidatePolicyResponse(valid=not has_errors(diagnosed))
         parts = [response.SerializeToString()]
+        pace = Pace()
         for start in range(0, len(diagnosed), _CHUNK):
             part = diagnostics(diagnosed[start : start + _CHUNK])
             parts.append(policy_pb2.ValidatePolicyResponse(diagnostics=part).SerializeToString())
-            await asyncio.sleep(0)
+            await pace.pause_if_due()
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:

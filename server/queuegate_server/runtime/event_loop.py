@@ -13,21 +13,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Final, Self, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Final, Self
 
-from queuegate_server.runtime.beat import next_beat
-
-T = TypeVar("T")
+from queuegate_server.runtime.pacing import next_beat
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
-PAUSE_SECONDS: Final = 0.001
-"""The pause between two steps of long work, in seconds. gRPC's threads may share the core, and
-after `sleep(0)`, the next step would start before they could deliver a call."""
-STEP_SECONDS: Final = 0.002
-"""The approximate duration of each further step in `run_with_pauses`, in seconds."""
-SHORT_SECONDS: Final = 0.0005
-"""The approximate duration of the first step in `run_with_pauses`, in seconds."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -132,39 +123,6 @@ def handle_signals(
         loop.add_signal_handler(number, on_stop, number)
     if reload is not None:
         loop.add_signal_handler(signal.SIGHUP, reload.set)
-
-
-async def run_with_pauses(steps: Generator[None, None, T], turn: asyncio.Lock | None = None) -> T:
-    """Run work in steps, and return its result. Short work has one step, and is done at once.
-
-    Each pause is as long as the step before it, so that the work takes at most about half of the
-    event loop's time.
-
-    Args:
-        steps: The work, which may pause wherever it yields.
-        turn: Held after the first step, so that one such work is done at a time.
-    """
-    results, worked = _run_for(SHORT_SECONDS, steps)
-    if results:
-        return results[0]
-    async with turn or contextlib.nullcontext():
-        while not results:
-            await asyncio.sleep(max(PAUSE_SECONDS, worked))
-            results, worked = _run_for(STEP_SECONDS, steps)
-        return results[0]
-
-
-def _run_for(seconds: float, steps: Generator[None, None, T]) -> tuple[list[T], float]:
-    """Run work for about `seconds`. Return its result, if it has ended, and how long it ran."""
-    started = time.perf_counter()
-    worked = 0.0
-    while worked < seconds:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return [end.value], worked
-        worked = time.perf_counter() - started
-    return [], worked
 
 
 async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:

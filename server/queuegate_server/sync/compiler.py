@@ -5,7 +5,6 @@ policy, so identical policies produce identical tables on all replicas and after
 Compilation runs in steps, and retains only the chains that child queues will extend.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
@@ -21,7 +20,7 @@ from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
 from queuegate.v1 import access_pb2, sync_pb2
 from queuegate_server.engine import ServedPartition, Snapshot
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.pacing import Pace
 from queuegate_server.sync.session import ShippedPolicy
 
 MAX_PART_BYTES: Final = 256 * 1024
@@ -296,6 +295,7 @@ async def _ship(served: ServedPartition, revision: int) -> ShippedPolicy:
     unchanged.MergeFrom(head)
     parts: list[sync_pb2.PolicyPart] = [head]
     size = 0
+    pace = Pace()
     for rows in ChainCompiler(partition).steps():
         data = rows.SerializeToString(deterministic=True)
         digest.update(data)
@@ -304,7 +304,7 @@ async def _ship(served: ServedPartition, revision: int) -> ShippedPolicy:
             size = 0
         parts[-1].MergeFrom(rows)
         size += len(data)
-        await asyncio.sleep(PAUSE_SECONDS)
+        await pace.pause_if_due()
     for part in (head, unchanged):
         part.revision, part.checksum = revision, digest.digest()
         part.resolver_fingerprint = served.groups.resolver_fingerprint

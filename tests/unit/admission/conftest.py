@@ -2,9 +2,9 @@
 
 import pytest
 
-from queuegate_server.runtime import event_loop
+from queuegate_server.runtime import pacing
 
 
 @pytest.fixture(autouse=True)
 def _every_search_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_loop, "SHORT_SECONDS", 60.0)
+    monkeypatch.setattr(pacing, "FREE_SECONDS", 60.0)

@@ -12,7 +12,7 @@ import pytest
 from queuegate_server.files import poller, watcher
 from queuegate_server.files.poller import FilePoller
 from queuegate_server.files.watcher import MAX_BYTES, FileWatcher, OneFile
-from queuegate_server.runtime import beat
+from queuegate_server.runtime import pacing
 from tests.support.atomic_files import replace
 from tests.support.fakes.loop import wait_until
 
@@ -25,7 +25,7 @@ def threads() -> set[threading.Thread]:
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(poller, "SETTLE_SECONDS", 0.01)
-    monkeypatch.setattr(watcher, "next_beat", lambda: beat.next_beat(0.05))
+    monkeypatch.setattr(watcher, "next_beat", lambda: pacing.next_beat(0.05))
     monkeypatch.setattr(watcher, "POLLER", FilePoller())
 
 
@@ -162,7 +162,7 @@ async def test_a_fault_that_ends_without_a_new_status_is_noticed(
 
 
 async def test_timers_of_one_beat_end_together() -> None:
-    first = beat.next_beat()
-    assert first == beat.next_beat()
-    assert first % beat.BEAT_SECONDS == 0
-    assert 0 < first - asyncio.get_running_loop().time() <= beat.BEAT_SECONDS
+    first = pacing.next_beat()
+    assert first == pacing.next_beat()
+    assert first % pacing.BEAT_SECONDS == 0
+    assert 0 < first - asyncio.get_running_loop().time() <= pacing.BEAT_SECONDS

@@ -18,7 +18,7 @@ from queuegate_server.policystore import parser_process, parsing, reloader
 from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.reloads import ReloadCause
-from queuegate_server.runtime import resources
+from queuegate_server.runtime import pacing, resources
 from queuegate_server.settings.model import Settings
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import wait_until
@@ -280,17 +280,19 @@ async def test_a_replaced_policy_is_freed_in_steps_once_it_is_unused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reloader, "FREED_AT_ONCE", 2)
-    monkeypatch.setattr(reloader, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "FREE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     parts: list[object] = [object() for _ in range(5)]
     unused = asyncio.Event()
     freeing = asyncio.create_task(reloader._free(parts, [], unused))
     sizes = []
-    for turn in range(6):
-        if turn == 2:
-            unused.set()
+    for _ in range(2):
         await asyncio.sleep(0)
         sizes.append(len(parts))
-    await freeing
+    unused.set()
+    while not freeing.done():
+        await asyncio.sleep(0)
+        sizes.append(len(parts))
     assert sizes[:2] == [5, 5]
     assert {3, 1} <= set(sizes)
     assert parts == []

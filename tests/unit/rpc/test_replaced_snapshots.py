@@ -78,7 +78,7 @@ async def test_a_batch_under_way_keeps_it_for_as_long(
             engine.serve(snapshot(2))
         assert gone() is not None
 
-    monkeypatch.setattr(load_shedding, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(load_shedding, "CALL_STEP_SECONDS", 0.0)
     monkeypatch.setattr(Slot, "pause", replaced)
     answer = access_pb2.BatchCheckQueueAccessResponse.FromString(
         await access.BatchCheckQueueAccess(batch(), trusted=trusted)

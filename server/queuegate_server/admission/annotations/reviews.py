@@ -27,7 +27,7 @@ from queuegate_server.admission.server.bodies import RequestRefusal, is_small
 from queuegate_server.admission.server.endpoints import Answer, Endpoint
 from queuegate_server.admission.server.review import ALLOWED, AdmissionResponse, deny, write_review
 from queuegate_server.formats.registry import FormatOptions
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.pacing import pause
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _MAX_LOGGED_MESSAGE: Final = 1_000
@@ -159,5 +159,5 @@ class AnnotationReviews:
             return read_review(body)
         async with self._turn:
             # Decoding each large body takes milliseconds, so let other tasks run in between.
-            await asyncio.sleep(PAUSE_SECONDS)
+            await pause()
             return read_review(body)

@@ -27,7 +27,7 @@ from queuegate_server.admission.server.strangers import StrangerLookups
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.reloads import SnapshotListener
-from queuegate_server.runtime.event_loop import run_with_pauses
+from queuegate_server.runtime.pacing import run_with_pauses
 from queuegate_server.settings.admission import Mode, QueueChecks
 
 

@@ -1,6 +1,5 @@
 """Finds the queues that a denied user may use instead, for messages."""
 
-import asyncio
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from queuegate.policy.decide import usable
 from queuegate.policy.names import SEPARATOR
 from queuegate_server.admission.queues.model import QueueName, Usable
 from queuegate_server.admission.queues.names import QueueNames
+from queuegate_server.runtime.pacing import Pace
 
 SECONDS: Final = 0.05
 """How long a review may search."""
@@ -93,6 +93,7 @@ class _Search:
         """Search until the result is known, or for SECONDS."""
         partition, place = self._queue_names.partition, self._place
         end = time.monotonic() + SECONDS
+        pace = Pace()
         while (
             self._next < self._end and len(self._found) <= MAX_COUNTED and time.monotonic() <= end
         ):
@@ -103,7 +104,7 @@ class _Search:
                 self._queue_names.name(path, place, self._namespace) for path, _ in allowed or ()
             )
             self._found += [name for name in names if name]
-            await asyncio.sleep(0)
+            await pace.pause_if_due()
 
     def result(self) -> Usable:
         """Return what has been found."""

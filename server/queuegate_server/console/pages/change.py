@@ -19,6 +19,7 @@ from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
 from queuegate_server.policystore.proposal import MAX_GROUPS, ProposalJob, served_lines
 from queuegate_server.rpc.policy_service import MAX_CONTENT_BYTES
+from queuegate_server.runtime.pacing import Pace
 from queuegate_server.settings.model import PolicySource
 
 MAX_CLAIMS_BYTES: Final = 256 * 1024
@@ -154,9 +155,10 @@ async def _job(
         source.for_yarn,
     )
     served = bytearray()
+    pace = Pace()
     for line in served_lines(snapshot.policy.partitions):
         served += line
-        await asyncio.sleep(0)
+        await pace.pause_if_due()
     return ProposalJob(
         ParseJob((policy,), "", settings.yarn_partitions),
         bytes(served),

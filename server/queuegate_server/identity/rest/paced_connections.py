@@ -15,12 +15,12 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import RawResponseMessage
 from aiohttp.streams import StreamReader
 
-from queuegate_server.identity.long_work import FREE_SECONDS, PACER
 from queuegate_server.identity.rest.answer_limits import (
     FRAMING_SHARE,
     MAX_INFORMATIONAL,
     MAX_OVERHEAD_BYTES,
 )
+from queuegate_server.runtime.pacing import ANSWERS, FREE_SECONDS
 
 _PIECE_BYTES: Final = 8192
 """The most that is parsed at once. As one-byte chunks, it takes a few milliseconds."""
@@ -99,7 +99,7 @@ class _PacedHandler(ResponseHandler):
         """Continue after a pause that aiohttp asked for."""
         super().resume_reading(resume_parser)
         if self._waiting and self._turn is None:
-            self._turn = self._loop.call_later(PACER.wait(), self._take_turn)
+            self._turn = self._loop.call_later(ANSWERS.wait(), self._take_turn)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """End the connection once all that has arrived is parsed."""
@@ -122,7 +122,7 @@ class _PacedHandler(ResponseHandler):
     def _take_turn(self) -> None:
         """Parse what is waiting, for about a millisecond, unless others must come first."""
         self._turn = None
-        if PACER.wait() <= 0:
+        if ANSWERS.wait() <= 0:
             start = time.monotonic()
             while self._waiting and not self._reading_paused:
                 piece = bytes(self._waiting[:_PIECE_BYTES])
@@ -135,11 +135,11 @@ class _PacedHandler(ResponseHandler):
                 if time.monotonic() - start > FREE_SECONDS:
                     break
             pauses = _LONG_ANSWER_PAUSES if self._received > _PIECE_BYTES else 1
-            PACER.wait((time.monotonic() - start) * pauses)
+            ANSWERS.wait((time.monotonic() - start) * pauses)
         if self._waiting:
             self._pause_reading_for_buffer()
             if not self._reading_paused:
-                self._turn = self._loop.call_later(PACER.wait(), self._take_turn)
+                self._turn = self._loop.call_later(ANSWERS.wait(), self._take_turn)
         else:
             self._resume_reading_for_buffer()
             self._end()

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import SEVERAL_GROUPS, CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.rest.access_tokens import Credentials
@@ -24,6 +23,7 @@ from queuegate_server.identity.rest.provider_names import (
 )
 from queuegate_server.identity.rest.provider_options import RestOptions
 from queuegate_server.identity.unique_names import UniqueNames
+from queuegate_server.runtime.pacing import in_steps
 
 Pages = AsyncIterator[list[dict[str, Any]]]
 """The pages of a list of JSON objects."""

@@ -15,7 +15,6 @@ import aiohttp
 from yarl import URL
 
 from queuegate_server.identity.certificate_advice import certificate_advice
-from queuegate_server.identity.long_work import PACER, take_turn
 from queuegate_server.identity.rest.access_tokens import AccessToken, Credentials, token_in
 from queuegate_server.identity.rest.answer_limits import MAX_BODY_BYTES
 from queuegate_server.identity.rest.answers import (
@@ -34,6 +33,7 @@ from queuegate_server.identity.rest.faults import (
 from queuegate_server.identity.rest.paced_connections import ExcessiveAnswer, PacedConnector
 from queuegate_server.identity.rest.provider_options import RestOptions, version_of
 from queuegate_server.identity.rest.request_statistics import RequestStep, StepObserver
+from queuegate_server.runtime.pacing import ANSWERS
 
 MAX_CONNECTIONS: Final = 32
 """The maximum number of connections, and thus of concurrent requests: at 50 ms for each, 640
@@ -354,12 +354,12 @@ async def _decode(answer: HttpAnswer) -> Any:
 
     Raises RequestFault.
     """
-    await take_turn()
+    await ANSWERS.take_turn()
     start = time.perf_counter()
     try:
         return decoded(answer)
     finally:
-        PACER.wait(time.perf_counter() - start)
+        ANSWERS.wait(time.perf_counter() - start)
 
 
 async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from yarl import URL
 
-from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEvents
@@ -50,6 +49,7 @@ from queuegate_server.identity.rest.provider_names import (
 from queuegate_server.identity.rest.provider_options import secret_in, version_of
 from queuegate_server.identity.rest.rest_client import RestClient
 from queuegate_server.identity.unique_names import UniqueNames
+from queuegate_server.runtime.pacing import in_steps
 
 CHANGES_SECONDS: Final = 5.0
 """How often Keycloak is asked for its admin events, with one request, and when a change is applied

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from queuegate_server.identity.certificate_advice import certificate_advice
-from queuegate_server.identity.long_work import LONG_BYTES, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault, unreadable_response
 from queuegate_server.identity.resolvers.ldap.ldap_messages import (
@@ -28,6 +27,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_messages import (
     check_message,
     read_result,
 )
+from queuegate_server.runtime.pacing import ANSWERS, STEP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
+_LONG_BYTES: Final = 65_536
+"""The size above which responses wait for the pause that other long answers ask for."""
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
 """The maximum total size of responses during the bind. Kerberos needs several."""
 _MAX_ELEMENTS_BEFORE_BIND: Final = 64
@@ -140,7 +142,7 @@ class Bridge(_End):
     def data_received(self, data: bytes) -> None:
         """Check data from the server, and forward it to libldap."""
         self._reader.add(data)
-        if self._next_step is None and self._reader.size > LONG_BYTES and (wait := PACER.wait()):
+        if self._next_step is None and self._reader.size > _LONG_BYTES and (wait := ANSWERS.wait()):
             self._pause(wait)
         else:
             self._read_messages()
@@ -165,9 +167,9 @@ class Bridge(_End):
                 if self.lost is not None:
                     break
                 if (worked := time.monotonic() - start) > STEP_SECONDS:
-                    self._pause(PACER.wait(worked))
+                    self._pause(ANSWERS.wait(worked))
                     return
-            PACER.wait(time.monotonic() - start)
+            ANSWERS.wait(time.monotonic() - start)
         except ServerFault as fault:
             self._fail(fault)
         except UnicodeDecodeError as error:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.ldap.entries import normalize, parse_dn
@@ -19,6 +18,7 @@ from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED, AffectedUsers
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserKind
+from queuegate_server.runtime.pacing import in_steps
 
 _CHUNK: Final = 100
 """The number of DNs or names per search."""

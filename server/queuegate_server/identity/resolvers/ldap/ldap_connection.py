@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 import ldap
 from ldap.controls import ResponseControl, SimplePagedResultsControl
 
-from queuegate_server.identity.long_work import PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     LdapFault,
@@ -40,6 +39,7 @@ from queuegate_server.identity.resolvers.ldap.pending import (
     Receiver,
     SearchResult,
 )
+from queuegate_server.runtime.pacing import ANSWERS, STEP_SECONDS
 
 MAX_QUEUED: Final = 1024
 """The maximum number of queued requests on one connection: those of the lookups that may run at
@@ -290,9 +290,9 @@ class LdapConnection:
         while self.lost is None and self._read_one():
             if (worked := time.monotonic() - start) > STEP_SECONDS:
                 self._loop.remove_reader(self._descriptor)
-                self._loop.call_later(PACER.wait(worked), self._resume_reading)
+                self._loop.call_later(ANSWERS.wait(worked), self._resume_reading)
                 return
-        PACER.wait(time.monotonic() - start)
+        ANSWERS.wait(time.monotonic() - start)
 
     def _resume_reading(self) -> None:
         # Read now, because libldap may have buffered all data; no event would then trigger a read.

@@ -1,7 +1,6 @@
 """Bounded searches for one lookup on one connection. Incomplete results raise a fault."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar, cast
@@ -9,7 +8,6 @@ from typing import Any, Final, Self, TypeVar, cast
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.long_work import FREE_SECONDS, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.entries import RANGE_OPTION, LdapEntry, SearchBase
 from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, SearchQuery
 from queuegate_server.identity.resolvers.ldap.ldap_faults import (
@@ -20,6 +18,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_faults import (
 )
 from queuegate_server.identity.resolvers.ldap.ldap_statistics import StepName, timed_step
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
+from queuegate_server.runtime.pacing import Turn, in_steps
 
 T = TypeVar("T")
 
@@ -53,8 +52,7 @@ class SearchSession:
     """One allowance for all responses, or a function that returns a new one for each response."""
 
     def __post_init__(self) -> None:
-        self._has_lock = False
-        """Whether this lookup holds the connection's `long_work` lock."""
+        self._turn = Turn(self.connection.long_work)
         self.options = self.connection.options
 
     def __enter__(self) -> Self:
@@ -63,36 +61,18 @@ class SearchSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._release_lock()
+        self._turn.end()
         self.connection.users -= 1
         if not self.connection.users:
             self.connection.quiet.set()
 
-    async def in_steps(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """Yield items, pausing for other tasks after each step of a few milliseconds.
+    def in_steps(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Yield items in steps.
 
         Lookups on the same connection process long results one at a time, so that the first lookup
         is not delayed by the others.
         """
-        start = time.monotonic()
-        end = start + FREE_SECONDS
-        for item in items:
-            if (now := time.monotonic()) > end:
-                wait = PACER.wait(now - start)
-                if not self._has_lock:
-                    await self.connection.long_work.acquire()
-                    self._has_lock = True
-                    wait = PACER.wait()
-                await asyncio.sleep(wait)
-                start = time.monotonic()
-                end = start + STEP_SECONDS
-            yield item
-        self._release_lock()
-
-    def _release_lock(self) -> None:
-        if self._has_lock:
-            self._has_lock = False
-            self.connection.long_work.release()
+        return in_steps(items, self._turn)
 
     async def search(
         self,

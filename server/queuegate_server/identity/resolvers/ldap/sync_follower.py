@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from ldap.controls import RequestControl, ResponseControl
 
-from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.ldap.change_reporter import (
     ChangeReporter,
@@ -54,6 +53,7 @@ from queuegate_server.identity.resolvers.ldap.sync_messages import (
     sync_request,
 )
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
+from queuegate_server.runtime.pacing import in_steps
 from queuegate_server.runtime.resources import return_freed_memory, trim_heap
 
 HEARTBEAT_SECONDS: Final = 10.0
