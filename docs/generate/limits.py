@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from docs.generate import caller_limits
 from docs.generate.markdown import page, table
 from queuegate import _channel, user_info
 from queuegate.gate import bounds, replica, state
@@ -38,8 +39,6 @@ from queuegate_server.rpc import (
     access_service,
     application_service,
     columns,
-    health,
-    load_shedding,
     policy_service,
     sync_service,
     sync_validation,
@@ -49,17 +48,14 @@ from queuegate_server.rpc import (
     validation,
     wire,
 )
-from queuegate_server.server import wiring
 from queuegate_server.settings import admission as queue_settings
 from queuegate_server.settings import callers, listeners, load
 from queuegate_server.sync import barrier, change_log, compiler, connected, session
-from queuegate_server.transports import stalls
 
 _INTRODUCTION: Final = """\
 Every input has a limit, so that no caller or file can exhaust the server. This page lists the
-limits that are fixed. Others are settings: concurrent calls, streams, rates, times and message
-sizes in [`limits`](settings.md#limits), lookups in [`resolvers`](settings.md#resolversname), and
-users in [`cache`](settings.md#partitionsnamecache).
+limits that are fixed, and those that a caller meets. Others are settings: lookups in
+[`resolvers`](settings.md#resolversname), and users in [`cache`](settings.md#partitionsnamecache).
 """
 
 
@@ -69,6 +65,8 @@ def generate() -> str:
     return page(
         "Limits",
         _INTRODUCTION,
+        "## What one caller meets",
+        caller_limits.section(),
         "## Requests",
         "A request that exceeds one of these ends with `INVALID_ARGUMENT` (`INVALID_FIELD`).",
         table(head, _requests()),
@@ -89,10 +87,8 @@ def generate() -> str:
         "## Answers of an identity provider",
         "A lookup whose answers exceed one of these fails.",
         table(head, _answers()),
-        "## Calls and connections",
-        "Calls that exceed one of these end with `RESOURCE_EXHAUSTED`, unless the table says"
-        " otherwise.",
-        table(head, _connections()),
+        "## The operations port",
+        table(head, _operations_port()),
         "## The web console",
         "A request that exceeds one of these is answered with an HTTP error.",
         table(head, _console()),
@@ -247,26 +243,8 @@ def _reloads() -> list[tuple[str, str]]:
     ]
 
 
-def _connections() -> list[tuple[str, str]]:
+def _operations_port() -> list[tuple[str, str]]:
     return [
-        (
-            "Calls still sending their request; at the limit, a new one ends the oldest",
-            _count(stalls.MAX_RECEIVING),
-        ),
-        (
-            "Requests of long calls, waiting or running; above this, long calls are refused",
-            _size(load_shedding.MAX_REQUESTS),
-        ),
-        (
-            "Responses that callers have not read; above this, long calls are refused",
-            _size(wiring.MAX_UNREAD),
-        ),
-        (
-            "Size of a check that does not queue; a larger check is a long call",
-            _size(wire.MAX_SHORT_REQUEST),
-        ),
-        ("Concurrent `ValidatePolicy` calls", _count(policy_service.MAX_VALIDATIONS)),
-        ("Concurrent watches of the health service", _count(health.MAX_WATCHES)),
         (
             "Connections to the operations port, with handshakes; a new one replaces the oldest",
             _count(ports.MAX_CONNECTIONS),
