@@ -17,8 +17,9 @@ from queuegate_server.reloads import ReloadCause, SnapshotListener
 from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.load import load_settings
 from queuegate_server.settings.model import Settings
-from tests.support.fakes.ldap_server import Answer, Search, fake_directory
+from tests.support.fakes.ldap_server import fake_directory
 from tests.support.fakes.loop import wait_until
+from tests.support.fakes.small_directory import answer, options
 from tests.support.module_walk import ModulesPassed
 
 Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
@@ -71,33 +72,15 @@ async def test_modules_on_the_path_of_a_check(asked: str, is_cached: bool, limit
     assert len(passed) <= limit, sorted(passed)
 
 
-def answer(search: Search) -> Answer:
-    if "(member=" in search.filter:
-        return Answer([("cn=staff,ou=groups,dc=example", {"cn": [b"staff"]})])
-    return Answer([("uid=sue,ou=people,dc=example", {"uid": [b"sue"]})])
-
-
 async def test_modules_on_the_path_of_a_lookup_in_a_directory_and_back(tmp_path: Path) -> None:
     policy, config = tmp_path / "queues.yaml", tmp_path / "server.yaml"
     policy.write_text(QUEUES.format(acl=" staff"))
     with ModulesPassed() as passed:
         async with fake_directory(answer) as directory:
-            resolver = {
-                "type": "ldap",
-                "urls": [directory.url],
-                "start_tls": False,
-                "bind": "anonymous",
-                "user_base": "ou=people,dc=example",
-                "group_base": "ou=groups,dc=example",
-                # A busy machine must not decide the outcome.
-                "connect_timeout": 30,
-                "operation_timeout": 30,
-                "lookup_timeout": 60,
-            }
             given = {
                 "listen": "127.0.0.1:0",
                 "policy": {"path": str(policy)},
-                "resolvers": {"corp": resolver},
+                "resolvers": {"corp": {"type": "ldap", **options(directory.url)}},
                 "partitions": {"default": {"resolver": "corp"}},
             }
             config.write_text(json.dumps(given))

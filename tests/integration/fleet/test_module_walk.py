@@ -16,8 +16,9 @@ from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from queuegate_server.settings.fleet import Fleet
-from tests.support.fakes.ldap_server import Answer, Search, fake_directory
+from tests.support.fakes.ldap_server import fake_directory
 from tests.support.fakes.loop import wait_until
+from tests.support.fakes.small_directory import answer, options
 from tests.support.module_walk import ModuleWalk
 from tests.support.servers.redis_server import RedisServer, running_redis
 
@@ -30,12 +31,6 @@ OF_REDIS = {"fleet.connection", "fleet.driver", "fleet.refusals"}
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
     with running_redis(tmp_path / "redis") as server:
         yield server
-
-
-def answer(search: Search) -> Answer:
-    if "(member=" in search.filter:
-        return Answer([("cn=staff,ou=groups,dc=example", {"cn": [b"staff"]})])
-    return Answer([("uid=sue,ou=people,dc=example", {"uid": [b"sue"]})])
 
 
 async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
@@ -53,24 +48,13 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
     parts.store.open()
     await wait_until(lambda: parts.store.is_available)
     async with fake_directory(answer) as directory:
-        options = LdapOptions.model_validate(
-            {
-                "urls": [directory.url],
-                "start_tls": False,
-                "bind": "anonymous",
-                "user_base": "ou=people,dc=example",
-                "group_base": "ou=groups,dc=example",
-                "connect_timeout": 30,
-                "operation_timeout": 30,
-                "lookup_timeout": 60,
-            }
-        )
-        resolver = LdapResolver(options)
+        given = LdapOptions.model_validate(options(directory.url))
+        resolver = LdapResolver(given)
         await resolver.open()
         assert resolver.pool is not None
         await resolver.pool.connection()
         groups = GroupResolver(
-            GuardedResolver("corp", resolver, options),
+            GuardedResolver("corp", resolver, given),
             GroupCache(CacheOptions(), time.monotonic, time.time, lease=session.lease),
             shared=parts.groups("default", "settings"),
         )

@@ -17,36 +17,19 @@ from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.support.fakes.clock import ManualClock
-from tests.support.fakes.ldap_server import Answer, Search, fake_directory
+from tests.support.fakes.ldap_server import fake_directory
+from tests.support.fakes.small_directory import answer, options
 from tests.support.module_walk import ModuleWalk
 
 START = ["identity.group_resolver", "identity.cache", "runtime.single_flight"]
 MOST = 9
 
 
-def answer(search: Search) -> Answer:
-    if "(member=" in search.filter:
-        return Answer([("cn=staff,ou=groups,dc=example", {"cn": [b"staff"]})])
-    return Answer([("uid=sue,ou=people,dc=example", {"uid": [b"sue"]})])
-
-
 @pytest.fixture
 async def resolver() -> AsyncIterator[LdapResolver]:
     async with fake_directory(answer) as directory:
-        options = LdapOptions.model_validate(
-            {
-                "urls": [directory.url],
-                "start_tls": False,
-                "bind": "anonymous",
-                "user_base": "ou=people,dc=example",
-                "group_base": "ou=groups,dc=example",
-                # A busy machine must not decide the outcome.
-                "connect_timeout": 30,
-                "operation_timeout": 30,
-                "lookup_timeout": 60,
-            }
-        )
-        resolver = LdapResolver(options)
+        given = LdapOptions.model_validate(options(directory.url))
+        resolver = LdapResolver(given)
         await resolver.open()
         assert resolver.pool is not None
         await resolver.pool.connection()
