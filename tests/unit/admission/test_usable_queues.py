@@ -9,6 +9,7 @@ from queuegate_server.admission.queues import usable_queues
 from queuegate_server.admission.queues.model import QueueName, Usable
 from queuegate_server.admission.queues.names import QueueNames
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED, UsableQueues
+from queuegate_server.runtime import pacing
 from queuegate_server.settings.admission import Schedulers
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.queue_reviews import TREE, snapshot
@@ -74,6 +75,8 @@ async def test_simultaneous_searches_find_each_queue_once(monkeypatch: pytest.Mo
 
 async def test_others_run_during_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usable_queues, "SECONDS", 60.0)
+    monkeypatch.setattr(pacing, "FREE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     tree = {"root": ""} | {f"root.q{number}": "" for number in range(5_000)}
     turns = 0
 
