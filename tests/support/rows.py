@@ -5,6 +5,7 @@ its runs. They are converted to the types with which the test declares them, so 
 become a tuple, or a text a member of an enumeration.
 """
 
+import copy
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +20,7 @@ _MAX_ID = 60
 
 def rows(function: Callable[..., Any]) -> Any:
     """Run a test once for each of its rows. The optional member `id` of a row names the run."""
-    path = Path(function.__code__.co_filename)
-    table = _read(path.parent / "rows" / f"{path.stem.removeprefix('test_')}.yaml")
-    cases = table[function.__qualname__]
+    cases = _read(_rows_of(Path(function.__code__.co_filename)))[function.__qualname__]
     hints = get_type_hints(function)
     names = [name for name in cases[0] if name != "id"]
     types = {name: TypeAdapter(hints[name]) for name in names}
@@ -35,9 +34,23 @@ def rows(function: Callable[..., Any]) -> Any:
     return pytest.mark.parametrize(names, values)(function)
 
 
+def table(file: str, name: str) -> Any:
+    """Return another table from the file with the rows of a test.
+
+    Args:
+        file: The file with the test: `__file__`.
+        name: The name of the table in the file with the rows.
+    """
+    return copy.deepcopy(_read(_rows_of(Path(file)))[name])
+
+
+def _rows_of(path: Path) -> Path:
+    return path.parent / "rows" / f"{path.stem.removeprefix('test_')}.yaml"
+
+
 @functools.cache
-def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
-    loaded: dict[str, list[dict[str, Any]]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+def _read(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return loaded
 
 

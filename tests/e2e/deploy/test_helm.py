@@ -32,6 +32,7 @@ from tests.support.manifests import (
     settings_of,
     started,
 )
+from tests.support.rows import rows, table
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 CHART = Path("deploy/helm/queuegate")
@@ -49,38 +50,8 @@ CALLERS = {
     "cn:on-call": {"roles": ["check", "read", "admin"]},
 }
 TLS = "{certificate_file: /run/secrets/queuegate/tls.crt, key_file: /run/secrets/queuegate/tls.key}"
-SECRET = {"path": "/x", "secret": "a"}
 CERT_MANAGER = {"enabled": True, "certificate": {"certManager": True}}
-EVERYTHING = {
-    "image": {"repository": "queuegate", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
-    "imagePullSecrets": [{"name": "registry"}],
-    "server": {
-        "replicas": 1,
-        "batchScheduling": True,
-        "mounts": [{"configMap": "more", "path": "/etc/more"}],
-        "networkPolicy": {"egress": [{"ports": [{"protocol": "TCP", "port": 636}]}]},
-        "pod": {
-            "nodeSelector": {"disk": "ssd"},
-            "tolerations": [{"operator": "Exists"}],
-            "affinity": {"podAntiAffinity": {}},
-            "priorityClassName": "high",
-        },
-    },
-    "valkey": {"enabled": True},
-    "webhook": {
-        "enabled": True,
-        "certificate": {"secret": "own", "caBundle": "AAAA"},
-        "settingsConfigMap": "queuegate-admission-settings",
-        "excludedNamespaces": ["kube-system", "storage"],
-        "args": [
-            "--client-ca-file=/etc/queuegate/api-server/ca.crt",
-            "--client-name=cn:api-server",
-        ],
-        "mounts": [{"secret": "api-server", "path": "/etc/queuegate/api-server"}],
-        "networkPolicy": {"from": [{"ipBlock": {"cidr": "192.0.2.1/32"}}]},
-    },
-    "prometheus": {"serviceMonitors": True, "rules": True, "labels": {"release": "prometheus"}},
-}
+EVERYTHING = table(__file__, "EVERYTHING")
 SHAPES: dict[str, dict[str, Any]] = {
     "default": {},
     "webhook alone": {"server": {"enabled": False}, "webhook": CERT_MANAGER},
@@ -255,88 +226,14 @@ def without_helm(value: Any) -> Any:
     return kept
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"sever": {}}, "sever"),
-        ({"server": {"replicas": 0}}, "replicas"),
-        ({"server": {"networkPolicy": {"from": []}}}, "from"),
-        ({"server": {"mounts": [{"path": "/x"}]}}, "mounts"),
-        ({"server": {"mounts": [{"path": "/x", "secret": "a", "configMap": "b"}]}}, "mounts"),
-        ({"server": {"mounts": [{**SECRET, "token": "audience"}]}}, "mounts"),
-        ({"server": {"serviceAccount": "a b"}}, "serviceAccount"),
-        ({"server": {"pod": {"hostNetwork": True}}}, "hostNetwork"),
-        ({"image": {"digest": "sha256:1"}}, "digest"),
-        ({"prometheus": {"runbookUrl": "docs/runbook"}}, "runbookUrl"),
-        ({"prometheus": {"runbookUrl": "https://a/\nb: c"}}, "runbookUrl"),
-        ({"webhook": {"enabled": True}}, "make webhook-certificate"),
-        ({"valkey": {"maxMemory": "192Mi"}}, "maxMemory"),
-        ({"valkey": {"enabled": True}, "server": {"enabled": False}}, "also set server.enabled"),
-        (
-            {
-                "valkey": {"enabled": True},
-                "server": {"settings": {"fleet": {"url": "redis://a", "secret_file": "/x"}}},
-            },
-            "server.settings.fleet.url: valkey.enabled sets it",
-        ),
-        (
-            {
-                "valkey": {"enabled": True},
-                "server": {"mounts": [{**SECRET, "path": "/run/secrets/fleet"}]},
-            },
-            "server.mounts: /run/secrets/fleet: the pod has the folder /run/secrets/fleet",
-        ),
-        ({"server": {"mounts": [SECRET, SECRET]}}, "server.mounts: /x: the pod has the folder /x"),
-        (
-            {"server": {"mounts": [{**SECRET, "path": "/etc/yunikorn"}]}},
-            "server.mounts: /etc/yunikorn: the pod has the folder /etc/yunikorn/defaults",
-        ),
-        (
-            {"webhook": {**CERT_MANAGER, "args": ["--listen=0.0.0.0:443"]}},
-            "webhook.args: --listen=0.0.0.0:443: the chart sets this option",
-        ),
-        (
-            {"webhook": {**CERT_MANAGER, "mounts": [{**SECRET, "path": "/etc/queuegate/tls/"}]}},
-            "webhook.mounts: /etc/queuegate/tls: the pod has the folder /etc/queuegate/tls",
-        ),
-    ],
-)
+@rows
 def test_wrong_values_are_refused(chart: Helm, values: dict[str, Any], said: str) -> None:
     done = chart.run("template", "queuegate", str(CHART), values=values)
     assert done.returncode != 0
     assert said in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ("transprot: grpcio", "transprot"),
-        ("transport: uds", "settings/transport"),
-        ("drain: {grace: 20 s}", "settings/drain/grace"),
-        ("limits: {max_message: 4 MB}", "settings/limits/max_message"),
-        ("resolvers: {corp: {type: ldap, user_base: ou=p, url: x}}", "'url'"),
-        ("resolvers: {corp: {lookup_timeout: 1s}}", "'type'"),
-        ("listen: [127.0.0.1:50051]", "settings/listen/0"),
-        ("listen: null", "settings.listen: has no address that other pods can reach"),
-        (
-            "listen: [{address: '127.0.0.1:50051'}]",
-            "settings.listen: has no address that other pods can reach",
-        ),
-        ("listen: [{address: '0.0.0.0:50052', insecure: true}]", "0.0.0.0:50052: the Service"),
-        ("listen: [{address: '10.0.0.1:50051', insecure: true}]", "10.0.0.1:50051: the Service"),
-        ("listen: [{address: '0.0.0.0:50051'}]", "0.0.0.0:50051: set tls"),
-        ("listen: [{address: 'unix:/run/q.sock'}]", "unix:/run/q.sock: no folder in the pod"),
-        ("ops: {listen: '0.0.0.0:9090'}", "settings.ops.listen: must be 0.0.0.0:9464"),
-        ("ops: null", "settings.ops.listen: must be 0.0.0.0:9464"),
-        ("console: {enabled: true}", "settings.console.enabled: also set server.settings.ops.tls"),
-        (f"{{console: {{enabled: true}}, workers: 2, ops: {{tls: {TLS}}}}}", "requires workers: 1"),
-        ("transport: native", "settings.transport: native serves on loopback only"),
-        ("audit: {path: /var/log/audit.log}", "settings.audit.path: no folder in the pod"),
-        ("policy: {path: /etc/hadoop/conf/fair-scheduler.xml}", "add `configs: null`"),
-        ("policies: [{path: /etc/hadoop/conf/fair-scheduler.xml}]", "add `policy: null`"),
-        ("callers: {tokens: {dashboard: {roles: [check]}}}", "set server.settings.callers.token_f"),
-    ],
-)
+@rows
 def test_settings_that_the_server_would_refuse(chart: Helm, settings: str, said: str) -> None:
     """Or that the chart's own objects would not fit."""
     values = {"server": {"settings": yaml.safe_load(settings)}}
@@ -345,16 +242,7 @@ def test_settings_that_the_server_would_refuse(chart: Helm, settings: str, said:
     assert said in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("drain", "seconds"),
-    [
-        ({}, 40),
-        ({"delay": "1m30s", "grace": "500ms"}, 101),
-        ({"delay": 0, "grace": 45.5}, 56),
-        ({"delay": None, "grace": None}, 30),
-        (None, 30),
-    ],
-)
+@rows
 def test_a_pod_has_the_time_to_drain(chart: Helm, drain: object, seconds: int) -> None:
     manifests = chart.template({"server": {"settings": {"drain": drain}}})
     ((pod, _),) = own_containers(manifests)

@@ -22,87 +22,11 @@ from tests.support.manifests import (
     own_containers,
     started,
 )
+from tests.support.rows import rows, table
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 POLICY_SETTINGS = {"defaults": "/etc/yunikorn/defaults", "configs": "/etc/yunikorn/configs"}
-QUEUES: dict[str, dict[str, Any]] = {
-    "one": {"schedulers": {"kueue": {}}},
-    "YuniKorn": {"mode": "deny", "schedulers": {"yunikorn": {}}, "groups": "kubernetes"},
-    "all": {
-        "mode": "deny",
-        "schedulers": {
-            "yunikorn": {},
-            "kueue": {"localqueues": "root.ml.{namespace}.{queue}", "cohorts": "root.all.{queue}"},
-            "volcano": {"mode": "warn", "below": "root.volcano"},
-            "kai": {
-                "below": "root.kai",
-                "label": "example.com/kai",
-                "node_pool_label": "example.com/pool",
-            },
-            "koordinator": {"below": "root.quotas"},
-            "slurm-bridge": {"below": "root.slurm"},
-            "places": [
-                {"label": "example.com/queue"},
-                {"kind": "example.com/Run", "field": "data.queue"},
-                {"kind": "Pod", "field": "spec.schedulerName"},
-                {"label": "example.com/unused", "mode": "off"},
-            ],
-        },
-        "controllers": ["^system:serviceaccount:kube-system:job-controller$", '^a\\.b"<c>$'],
-        "exempt": ["^system:admin$"],
-        "unqueued": "root.default",
-        "kinds": "all",
-    },
-    "unqueued alone": {
-        "mode": "deny",
-        "schedulers": {"slurm-bridge": {"mode": "off"}, "yunikorn": {"mode": "off"}},
-        "unqueued": "deny",
-    },
-    "two own kinds": {
-        "schedulers": {
-            "places": [
-                {"kind": "b.example.com/Run", "field": "spec.queue"},
-                {"kind": "a.example.com/Run", "field": "run.queue"},
-                {"kind": "RayJob", "field": "spec.queue", "mode": "deny"},
-            ]
-        },
-        "exempt": ["^ci$", "^a|b$"],
-    },
-    "no controllers": {"schedulers": {"kai": {}, "volcano": {"mode": "off"}}, "controllers": []},
-    "projects of KAI": {
-        "schedulers": {"kai": {"below": "root.kai"}, "volcano": {"below": "root.volcano"}},
-        "kinds": "all",
-    },
-    "no projects of KAI": {
-        "mode": "deny",
-        "schedulers": {"kai": {"project_label": False}},
-        "kinds": "all",
-    },
-    "KAI off": {
-        "mode": "deny",
-        "schedulers": {"kai": {"below": "root.kai", "mode": "off"}, "kueue": {}},
-        "kinds": "all",
-    },
-    "fields alone": {
-        "schedulers": {"places": [{"kind": "a.b/Run", "field": "spec.queue"}]},
-        "kinds": "all",
-    },
-    "strictest": {
-        "mode": "warn",
-        "schedulers": {"kueue": {"mode": "deny"}, "kai": {"below": "root.kai"}},
-    },
-    "off": {"mode": "off", "schedulers": {"kueue": {}}},
-    "off as YAML 1.1 reads it": {"mode": False, "schedulers": {"kueue": {"mode": "deny"}}},
-    "one off as YAML 1.1 reads it": {
-        "mode": "deny",
-        "schedulers": {
-            "kueue": {},
-            "kai": {"mode": False},
-            "places": [{"label": "example.com/queue", "mode": False}],
-        },
-    },
-    "all off": {"mode": "deny", "schedulers": {"kueue": {"mode": "off"}}},
-}
+QUEUES: dict[str, dict[str, Any]] = table(__file__, "QUEUES")
 
 
 @pytest.fixture
@@ -214,17 +138,7 @@ def test_a_scheduler_without_keys_is_listed(chart: Helm) -> None:
     assert any(name.endswith("-queues") for _, name in empty)
 
 
-@pytest.mark.parametrize(
-    ("queues", "key"),
-    [
-        ({"mode": "reject", "schedulers": {"kueue": {}}}, "mode"),
-        ({"mode": None, "schedulers": {"kueue": {}}}, "mode"),
-        ({"schedulers": {"kueue": {"mode": None}}}, "schedulers/kueue/mode"),
-        ({"schedulers": {"kai": {"label": None}}}, "schedulers/kai/label"),
-        ({"schedulers": {"places": [{"label": "a/b", "mode": None}]}}, "schedulers/places/0/mode"),
-        ({"schedulers": {"kueue": {}}, "unqueued": None}, "unqueued"),
-    ],
-)
+@rows
 def test_wrong_settings_are_refused(chart: Helm, queues: dict[str, Any], key: str) -> None:
     wrong = values(settings_of(queues))
     done = chart.run("template", "queuegate", "deploy/helm/queuegate", values=wrong)

@@ -27,6 +27,7 @@ from tests.support.manifests import (
     own_containers,
     started,
 )
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 SCHEDULER = Path("tests/e2e/deploy/yunikorn-scheduler.yaml")
@@ -50,14 +51,7 @@ def deploy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied
 
 
-@pytest.mark.parametrize(
-    ("folder", "kinds"),
-    [
-        ("fleet", "ConfigMap Service Deployment PodDisruptionBudget NetworkPolicy"),
-        ("admission/own-ca", "Secret"),
-        ("admission/cert-manager", "Certificate Issuer"),
-    ],
-)
+@rows
 def test_rendered(kustomize: Path, deploy: Path, folder: str, kinds: str) -> None:
     manifests = kustomized(kustomize, deploy / folder)
     assert {each["kind"] for each in manifests} >= set(kinds.split())

@@ -14,6 +14,7 @@ from queuegate_server.identity.resolvers.keycloak import realm
 from queuegate_server.identity.resolvers.ldap import dirsync_follower
 from queuegate_server.identity.resolvers.okta import organization
 from tests.support.go_toolchain import BUILD_SECONDS, PROMTOOL
+from tests.support.rows import rows
 
 REFERENCE = Path("docs/reference/metrics.md").read_text(encoding="utf-8")
 RUNBOOK = Path("docs/runbook")
@@ -186,19 +187,7 @@ def test_the_dashboard_as_a_whole() -> None:
     assert ours - shown - alerted == {"queuegate_policy_queues"} - alerted
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "sum(rate(queuegate_decision_total[5m]))",
-        "sum(rate(queuegate_decisions_total[5m])",
-        "sum(rate(queuegate_decisions_total))",
-        "rate(queuegate_ready[5m])",
-        'queuegate_ready{partition="x"} == 0',
-        'queuegate_decisions_total{outcome=="x"}',
-        "sum by job) (queuegate_ready)",
-        "summe(queuegate_ready)",
-    ],
-)
+@rows
 def test_the_check_finds_mistakes(wrong: str) -> None:
     with pytest.raises((AssertionError, KeyError)):
         check(wrong)

@@ -20,6 +20,7 @@ from tests.e2e.kube.cluster import BUILT, KUEUE_MANAGER, ApiServer, running
 from tests.e2e.kube.queue_checks import NAMESPACE
 from tests.e2e.kube.reviews import created
 from tests.support.eventually import eventually
+from tests.support.rows import table
 from tests.support.servers.free_ports import free_port
 
 MANIFESTS = BUILT / "kueue-manifests"
@@ -35,29 +36,7 @@ _SECRET_NAME = "kueue-webhook-server-cert"
 _PATHS = {"workload", "clusterqueue", "cohort", "resourceflavor"}
 """The kinds whose webhooks are registered besides those of jobs."""
 
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: namespaces
-            queues:
-              - name: dev
-                queues:
-                  - name: team-open
-                    submitacl: bob
-                  - name: team-closed
-                    submitacl: alice
-                  - name: default
-                    submitacl: alice
-          - name: clusterqueues
-            queues:
-              - name: cluster-open
-                submitacl: bob
-              - name: cluster-closed
-                submitacl: alice
-"""
+POLICY: str = table(__file__, "POLICY")
 """A ClusterQueue and a LocalQueue that bob may use, and others that he may not."""
 
 

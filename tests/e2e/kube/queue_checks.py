@@ -18,6 +18,7 @@ from queuegate_server.settings.admission import FLAT, YUNIKORN
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created
 from tests.support.eventually import eventually
+from tests.support.rows import table
 from tests.support.servers.queuegate_server import RunningServer, start
 from tests.support.servers.webhook import announced, write_certificate
 
@@ -38,40 +39,7 @@ _FLAT_QUEUES = """\
                 submitacl: alice
                 adminacl: alice
 """
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: open
-            submitacl: bob
-            adminacl: bob
-          - name: closed
-            submitacl: alice
-            adminacl: alice
-          - name: namespaces
-            submitacl: platform
-            queues:
-              - name: dev
-                queues:
-                  - name: team-open
-                    submitacl: bob
-                  - name: team-closed
-                    submitacl: alice
-          - name: clusterqueues
-            queues:
-              - name: cluster-open
-                submitacl: bob
-              - name: cluster-closed
-                submitacl: alice
-          - name: cohorts
-            queues:
-              - name: cluster-open
-                adminacl: bob
-              - name: cluster-closed
-                adminacl: alice
-""" + "".join(_FLAT_QUEUES.replace("SCHEDULER", name) for name in FLAT)
+POLICY: str = table(__file__, "POLICY")
 SCHEDULERS: Mapping[str, Any] = {
     YUNIKORN: {},
     "kueue": {},
@@ -204,6 +172,32 @@ def enforced_by(
             cluster.ask("admin", "DELETE", path)
         # A webhook that has been removed is asked for a moment.
         eventually(lambda: is_asked(cluster), False)
+
+
+@contextmanager
+def checked(
+    cluster: ApiServer,
+    folder: Path,
+    policy: str = POLICY,
+    is_asked: Callable[[ApiServer], bool] = is_asked,
+    **queues: Any,
+) -> Iterator[QueueWebhook]:
+    """Run a webhook in a block, and have the API server ask it.
+
+    Args:
+        cluster: The API server.
+        folder: Gets the webhook's settings, and its audit log.
+        policy: The policy.
+        is_asked: Returns whether the API server asks the webhook.
+        queues: The settings `admission.queues`, beside mode deny and the groups of the requests.
+    """
+    settings = {"mode": "deny", "groups": "kubernetes", **queues}
+    config, ca = write_settings(folder, settings, policy)
+    with (
+        serving(config, ca) as running,
+        enforced_by(cluster, config, ca, running.address, is_asked),
+    ):
+        yield running
 
 
 def job(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tests.e2e.kube.cluster import ApiServer, program, running_cluster
 from tests.e2e.kube.queue_checks import QueueWebhook, serving, write_settings
 from tests.support.documents import blocks
 from tests.support.eventually import eventually
+from tests.support.rows import rows
 
 PAGE: Final = Path("docs/how-to/kubectl-auth-can-i.md")
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -102,20 +103,7 @@ def can_i(api: ApiServer, folder: Path, user: str, *arguments: str) -> tuple[str
     return answer, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("user", "verb", "resource", "answer"),
-    [
-        ("bob", "submit", "queues.queuegate.io/root.open", "yes"),
-        ("bob", "admin", "queues.queuegate.io/root.open", "yes"),
-        ("bob", "submit", "queues.queuegate.io/root.closed", "no"),
-        ("alice", "submit", "queues.queuegate.io/root.closed", "yes"),
-        ("alice", "submit", "queues.queuegate.io/root.open", "no"),
-        # Everything else is up to RBAC, which lets only system:masters do anything.
-        ("bob", "create", "pods", "no"),
-        ("admin", "create", "pods", "yes"),
-        ("admin", "submit", "queues.queuegate.io/root.closed", "yes"),
-    ],
-)
+@rows
 def test_kubectl_answers(
     authorizing_cluster: ApiServer,
     tmp_path: Path,

@@ -25,31 +25,11 @@ from tests.e2e.kube.queue_checks import (
     write_settings,
 )
 from tests.e2e.kube.reviews import created
+from tests.support.rows import rows, table
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, SERVICE, Slapd, running_slapd
 
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: namespaces
-            queues:
-              - name: dev
-                queues:
-                  - {name: team-open, submitacl: " research"}
-                  - {name: team-closed, submitacl: " finance,dev"}
-          - {name: shared, submitacl: " research"}
-          - name: kai
-            queues:
-              - {name: gpu, submitacl: " research"}
-              - {name: team-closed, submitacl: " finance"}
-          - name: volcano
-            queues:
-              - {name: batch, submitacl: " research"}
-              - {name: team-closed, submitacl: " finance"}
-"""
+POLICY: str = table(__file__, "POLICY")
 PEER = "kube-apiserver"
 
 
@@ -198,13 +178,7 @@ def test_kubectl_prints_the_queues_that_the_directory_opens(
     assert "research" not in printed
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "key", "usable"),
-    [
-        ("kai", "kai.scheduler/queue", "gpu"),
-        ("volcano", "scheduling.volcano.sh/queue-name", "batch"),
-    ],
-)
+@rows
 def test_usable_queues_are_those_of_the_scheduler(
     verified: Verified, tmp_path: Path, scheduler: str, key: str, usable: str
 ) -> None:

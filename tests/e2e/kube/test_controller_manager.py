@@ -22,9 +22,7 @@ from tests.e2e.kube.controller_manager import (
 from tests.e2e.kube.queue_checks import (
     NAMESPACE,
     OWN_KEY,
-    enforced_by,
-    serving,
-    write_settings,
+    checked,
 )
 from tests.e2e.kube.reviews import SPEC, created, make_namespaces, refusal
 from tests.support.eventually import eventually
@@ -77,9 +75,7 @@ def manager(cluster: ApiServer) -> str:
 @contextmanager
 def enforced(cluster: ApiServer, folder: Path, **queues: Any) -> Iterator[Path]:
     """Check queues in a block. Yields the audit log."""
-    settings = {"groups": "kubernetes", "schedulers": SCHEDULERS, **queues}
-    config, ca = write_settings(folder, settings)
-    with serving(config, ca) as running, enforced_by(cluster, config, ca, running.address):
+    with checked(cluster, folder, schedulers=SCHEDULERS, **queues):
         yield folder / "audit.log"
 
 

@@ -6,25 +6,21 @@ from typing import Any
 import pytest
 
 from tests.e2e.kube.cluster import YUNIKORN_SCHEDULER, ApiServer
-from tests.e2e.kube.queue_checks import KUEUE, enforced_by, serving, write_settings
+from tests.e2e.kube.queue_checks import checked
 from tests.e2e.kube.reviews import PODS, SPEC, created, make_namespaces, refusal
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.timeout(600)
 QUEUE = "yunikorn.apache.org/queue"
 PLACEHOLDER = "internal.yunikorn.apache.org/placeholder"
 DRY = "?dryRun=All"
-QUEUES: dict[str, Any] = {
-    "mode": "deny",
-    "groups": "kubernetes",
-    "schedulers": {"yunikorn": {}, "kueue": {}},
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     make_namespaces(cluster)
-    config, ca = write_settings(tmp_path_factory.mktemp("webhook") / "files", QUEUES)
-    with serving(config, ca) as running, enforced_by(cluster, config, ca, running.address):
+    schedulers: dict[str, Any] = {"yunikorn": {}, "kueue": {}}
+    with checked(cluster, tmp_path_factory.mktemp("webhook"), schedulers=schedulers):
         yield
 
 
@@ -114,14 +110,7 @@ def test_a_gang(cluster: ApiServer) -> None:
     created(cluster.ask(YUNIKORN_SCHEDULER, "DELETE", path))
 
 
-@pytest.mark.parametrize(
-    ("user", "labels", "annotations", "queue"),
-    [
-        ("bob", {}, {}, "root.closed"),
-        (YUNIKORN_SCHEDULER, {KUEUE: "team-closed"}, {}, "root.namespaces.dev.team-closed"),
-        (YUNIKORN_SCHEDULER, {}, {QUEUE: "root.closed"}, "root.closed"),
-    ],
-)
+@rows
 def test_what_does_not_pass(
     cluster: ApiServer,
     user: str,

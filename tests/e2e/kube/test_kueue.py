@@ -22,10 +22,8 @@ from tests.e2e.kube.kueue_manager import (
 from tests.e2e.kube.queue_checks import (
     JOBS,
     KUEUE,
-    enforced_by,
+    checked,
     job,
-    serving,
-    write_settings,
 )
 from tests.e2e.kube.reviews import created, make_namespaces, refusal
 from tests.support.eventually import eventually
@@ -51,14 +49,10 @@ def enforced(
     cluster: ApiServer, folder: Path, *, mode: str = "deny", controllers: list[str] = LISTED
 ) -> Iterator[None]:
     """Check queues in a block."""
-    queues = {
-        "mode": mode,
-        "groups": "kubernetes",
-        "schedulers": {"kueue": {}},
-        "controllers": controllers,
-    }
-    config, ca = write_settings(folder, queues, POLICY)
-    with serving(config, ca) as running, enforced_by(cluster, config, ca, running.address):
+    schedulers: dict[str, Any] = {"kueue": {}}
+    with checked(
+        *(cluster, folder, POLICY), mode=mode, schedulers=schedulers, controllers=controllers
+    ):
         yield
 
 

@@ -18,7 +18,7 @@ from tests.e2e.kube.kueue_manager import (
     refusals,
     running_manager,
 )
-from tests.e2e.kube.queue_checks import KUEUE, enforced_by, serving, write_settings
+from tests.e2e.kube.queue_checks import KUEUE, checked
 from tests.e2e.kube.reviews import created, make_namespaces, refusal
 from tests.support.eventually import eventually
 
@@ -67,15 +67,9 @@ def admitted_pods(cluster: ApiServer, name: str) -> list[str]:
 
 def test_workloads_with_the_label(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> None:
     """The user is checked. The controllers and Kueue copy the name, and nobody refuses them."""
-    queues = {
-        "mode": "deny",
-        "groups": "kubernetes",
-        "schedulers": {"kueue": {}},
-        "controllers": [*KUBERNETES_CONTROLLERS, f"^{KUEUE_MANAGER}$"],
-    }
-    config, ca = write_settings(tmp_path, queues, POLICY)
+    controllers = [*KUBERNETES_CONTROLLERS, f"^{KUEUE_MANAGER}$"]
     before = refusals(kueue_log)
-    with serving(config, ca) as running, enforced_by(cluster, config, ca, running.address):
+    with checked(cluster, tmp_path, POLICY, schedulers={"kueue": {}}, controllers=controllers):
         for kind in KINDS:
             closed = queued(kind, f"closed-{kind}", "team-closed")
             answer = cluster.ask("bob", "POST", PATHS[kind], closed)

@@ -12,12 +12,11 @@ import yaml
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.custom_resources import RESOURCES, define
 from tests.e2e.kube.queue_checks import (
-    enforced_by,
-    serving,
-    write_settings,
+    checked,
 )
 from tests.e2e.kube.reviews import PODS, SPEC, created, make_namespaces, refusal
 from tests.e2e.kube.test_queue_places import path_of
+from tests.support.rows import table
 
 pytestmark = pytest.mark.timeout(300)
 POOL, QUEUE, PROJECT = "kai.scheduler/node-pool", "kai.scheduler/queue", "project"
@@ -33,23 +32,7 @@ REASONS = {
     "referrer": "other objects take this template or these labels",
     "template": "the object takes a template from another one",
 }
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: kai
-            queues:
-              - name: open
-                submitacl: bob
-              - name: open-gpu
-                submitacl: bob
-              - name: closed
-                submitacl: alice
-              - name: closed-gpu
-                submitacl: alice
-"""
+POLICY: str = table(__file__, "POLICY")
 _numbers = itertools.count()
 
 
@@ -58,17 +41,13 @@ def checks(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
     make_namespaces(cluster)
     groups = {case["object"]["apiVersion"].rpartition("/")[0] for case in CASES}
     define(cluster, [each for each in RESOURCES if each.group in groups])
-    queues = {"mode": "deny", "groups": "kubernetes", "schedulers": {"kai": {"below": "root.kai"}}}
-    config, ca = write_settings(tmp_path_factory.mktemp("queues"), queues, POLICY)
 
     def is_asked(cluster: ApiServer) -> bool:
         probe = {"metadata": {"name": "probe", "labels": {PROJECT: "closed"}}, "spec": SPEC}
         return cluster.ask("bob", "POST", f"{PODS}?dryRun=All", probe).status_code == 403
 
-    with (
-        serving(config, ca) as running,
-        enforced_by(cluster, config, ca, running.address, is_asked),
-    ):
+    folder, schedulers = tmp_path_factory.mktemp("queues"), {"kai": {"below": "root.kai"}}
+    with checked(cluster, folder, POLICY, is_asked, schedulers=schedulers):
         yield
 
 

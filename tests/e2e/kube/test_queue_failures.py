@@ -4,9 +4,9 @@ import asyncio
 import itertools
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.e2e.kube.queue_checks import (
     KUEUE,
     NAMESPACE,
     QueueWebhook,
+    checked,
     enforced_by,
     job,
     serving,
@@ -48,19 +49,6 @@ QUEUES: dict[str, Any] = {
 @pytest.fixture(scope="module", autouse=True)
 def namespaces(cluster: ApiServer) -> None:
     make_namespaces(cluster)
-
-
-@contextmanager
-def enforced(
-    cluster: ApiServer, folder: Path, queues: dict[str, Any] = QUEUES
-) -> Iterator[QueueWebhook]:
-    """Check queues in a block."""
-    config, ca = write_settings(folder, queues)
-    with (
-        serving(config, ca) as running,
-        enforced_by(cluster, config, ca, running.address),
-    ):
-        yield running
 
 
 def deployment(name: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -91,7 +79,7 @@ def test_objects_without_a_queue_continue(
     """Without the webhook, objects that name a queue are refused, and nothing else is."""
     suffix = fail.__name__
     old = f"old-{suffix}"
-    with enforced(cluster, tmp_path) as webhook:
+    with checked(cluster, tmp_path, **QUEUES) as webhook:
         created(cluster.ask("bob", "POST", DEPLOYMENTS, deployment(old, {YUNIKORN: "root.open"})))
         created(submit(cluster, old, "team-open", query=""))
         fail(webhook)
@@ -129,7 +117,7 @@ def test_objects_without_a_queue_continue(
 
 def test_the_checks_can_be_switched_off(cluster: ApiServer, tmp_path: Path) -> None:
     """The command that the manifest names, for an emergency."""
-    with enforced(cluster, tmp_path) as webhook:
+    with checked(cluster, tmp_path, **QUEUES) as webhook:
         kill(webhook)
         assert submit(cluster, "x", "team-closed").status_code == 500
         name = "queuegate-admission-queues"
@@ -138,7 +126,7 @@ def test_the_checks_can_be_switched_off(cluster: ApiServer, tmp_path: Path) -> N
 
 
 def test_warnings_depend_on_nothing(cluster: ApiServer, tmp_path: Path) -> None:
-    with enforced(cluster, tmp_path, {**QUEUES, "mode": "warn"}) as webhook:
+    with checked(cluster, tmp_path, **{**QUEUES, "mode": "warn"}) as webhook:
         answer = submit(cluster, "x", "team-closed")
         created(answer)
         assert "bob may not submit to" in answer.headers["Warning"]
@@ -150,7 +138,7 @@ def test_warnings_depend_on_nothing(cluster: ApiServer, tmp_path: Path) -> None:
 
 def test_objects_must_name_a_queue(cluster: ApiServer, tmp_path: Path) -> None:
     """With `unqueued: deny`, creating objects of listed kinds depends on the webhook."""
-    with enforced(cluster, tmp_path, {**QUEUES, "unqueued": "deny"}) as webhook:
+    with checked(cluster, tmp_path, **{**QUEUES, "unqueued": "deny"}) as webhook:
         plain = cluster.ask("bob", "POST", f"{JOBS}{DRY}", job("plain"))
         assert plain.status_code == 403
         assert "names no queue" in plain.json()["message"]

@@ -12,11 +12,9 @@ import yaml
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.custom_resources import RESOURCES, define
 from tests.e2e.kube.queue_checks import (
-    DRY,
     JOBS,
     KUEUE,
     NAMESPACE,
-    OWN_KEY,
     SCHEDULERS,
     QueueWebhook,
     job,
@@ -25,10 +23,10 @@ from tests.e2e.kube.queue_checks import (
     wait_until_enforced,
     write_settings,
 )
-from tests.e2e.kube.reviews import PODS, SPEC, created, make_namespaces, refusal
+from tests.e2e.kube.reviews import created, make_namespaces, refusal
+from tests.e2e.kube.scenarios import play, scenarios
 
 pytestmark = pytest.mark.timeout(300)
-CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 CASES: list[Mapping[str, Any]] = yaml.safe_load(
     Path("tests/e2e/kube/queue_places.yaml").read_text(encoding="utf-8")
 )
@@ -90,11 +88,6 @@ def case_id(case: Mapping[str, Any]) -> str:
     return f"{case['scheduler']}-{case['object']['kind']}-{case['where']}"
 
 
-def labelled_pod(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    metadata = {"name": name, "labels": dict(labels)}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": SPEC}
-
-
 @pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_every_place(cluster: ApiServer, case: Mapping[str, Any]) -> None:
     """Bob creates the object with a queue of his and with one of Alice's, and changes the name."""
@@ -135,19 +128,6 @@ def test_old_objects_stay_editable(cluster: ApiServer, case: Mapping[str, Any]) 
     assert cluster.ask("bob", "DELETE", one, options).status_code in {200, 202}
 
 
-@pytest.mark.parametrize("subresource", ["status", "resize", "ephemeralcontainers"])
-def test_subresources_of_pods(cluster: ApiServer, subresource: str) -> None:
-    """Some of them change labels. None puts a pod into a queue of somebody else."""
-    name = f"by-{subresource}"
-    created(cluster.ask("bob", "POST", PODS, labelled_pod(name, {YUNIKORN: "root.open"})))
-    change = {"metadata": {"labels": {YUNIKORN: "root.closed"}}}
-    answer = cluster.ask("bob", "PATCH", f"{PODS}/{name}/{subresource}", change, "merge-patch+json")
-    if subresource == "status":
-        assert "bob may not submit to root.closed" in refusal(answer)
-    labels = created(cluster.ask("bob", "GET", f"{PODS}/{name}"))["metadata"]["labels"]
-    assert labels == {YUNIKORN: "root.open"}
-
-
 @pytest.mark.parametrize(
     "case",
     [each for each in CASES if each["object"]["apiVersion"] in {"v1", "apps/v1", "batch/v1"}],
@@ -169,6 +149,11 @@ def test_status_changes_no_queue(cluster: ApiServer, case: Mapping[str, Any]) ->
     assert answer.status_code in {200, 404}
 
 
+@scenarios("queue_scenarios.yaml")
+def test_scenarios(cluster: ApiServer, steps: list[dict[str, Any]]) -> None:
+    play(cluster, steps)
+
+
 def test_finalizing_a_namespace_changes_no_queue(cluster: ApiServer) -> None:
     """This subresource writes labels and annotations; its finalizers can be removed."""
     annotations = {"scheduling.volcano.sh/queue-name": "open"}
@@ -186,140 +171,6 @@ def test_finalizing_a_namespace_changes_no_queue(cluster: ApiServer) -> None:
     created(cluster.ask("bob", "DELETE", one))
 
 
-def test_the_status_of_a_workload_changes_no_queue(cluster: ApiServer) -> None:
-    """Kueue admits a Workload by writing its ClusterQueue there."""
-    workloads = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads"
-    workload = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": "admitted"},
-        "spec": {"queueName": "team-open"},
-    }
-    created(cluster.ask("bob", "POST", workloads, workload))
-    status = f"{workloads}/admitted/status"
-
-    def admitted(queue: str) -> Any:
-        change = {"status": {"admission": {"clusterQueue": queue}}}
-        return cluster.ask("bob", "PATCH", status, change, "merge-patch+json")
-
-    assert "bob may not submit to root.clusterqueues.cluster-closed" in refusal(
-        admitted("cluster-closed")
-    )
-    created(admitted("cluster-open"))
-    assert "(set in status.admission.clusterQueue)" in refusal(admitted("cluster-closed"))
-    conditions = {"status": {"conditions": [{"type": "Finished"}]}}
-    created(cluster.ask("bob", "PATCH", status, conditions, "merge-patch+json"))
-    created(cluster.ask("bob", "DELETE", f"{workloads}/admitted"))
-
-
-def test_a_local_queue_in_an_object_without_a_namespace(cluster: ApiServer) -> None:
-    """Kueue takes the queue of that name in the namespace of each TrainJob."""
-    runtime = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "ClusterTrainingRuntime",
-        "metadata": {"name": "shared"},
-        "spec": {"template": {"metadata": {"labels": {KUEUE: "team-open"}}}},
-    }
-    path = f"{path_of(runtime)}{DRY}"
-    message = refusal(cluster.ask("bob", "POST", path, runtime))
-    assert "bob may not submit to root.namespaces" in message
-    assert "root.namespaces." not in message
-    created(cluster.ask("admin", "POST", path, runtime, impersonated="platform"))
-
-
-def test_an_expression_is_refused(cluster: ApiServer) -> None:
-    """Argo would evaluate it after the check."""
-    workflow: dict[str, Any] = {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Workflow",
-        "metadata": {"name": "evaluated"},
-        "spec": {"workflowMetadata": {"labelsFrom": {KUEUE: {"expression": "'team-open'"}}}},
-    }
-    assert "an expression gives the key or the value" in refusal(
-        cluster.ask("bob", "POST", path_of(workflow), workflow)
-    )
-    workflow["spec"]["workflowMetadata"]["labelsFrom"] = {"other": {"expression": "'x'"}}
-    created(cluster.ask("bob", "POST", path_of(workflow), workflow))
-
-
-@pytest.mark.parametrize("pool", ["closed", "open"])
-def test_a_project_is_joined_with_a_node_pool_in_the_template(
-    cluster: ApiServer, pool: str
-) -> None:
-    """The queue `open-open` is missing, so only an ACL of `root.kai` or above could allow it."""
-    thing = job(f"pool-{pool}", {"project": "open"})
-    thing["spec"]["template"]["metadata"] = {"labels": {"kai.scheduler/node-pool": pool}}
-    message = refusal(cluster.ask("bob", "POST", JOBS, thing))
-    assert f'submit to root.kai.open-{pool} (set in metadata.labels["project"])' in message
-
-
-def test_scale_and_eviction_name_no_queue(cluster: ApiServer) -> None:
-    deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-    template = {"metadata": {"labels": {"a": "b", YUNIKORN: "root.closed"}}, "spec": SPEC}
-    deployment = {
-        "metadata": {"name": "scaled"},
-        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
-    }
-    created(cluster.ask("alice", "POST", deployments, deployment))
-    scale = {"spec": {"replicas": 3}}
-    made = cluster.ask("bob", "PATCH", f"{deployments}/scaled/scale", scale, "merge-patch+json")
-    assert created(made)["spec"] == {"replicas": 3}
-    created(cluster.ask("alice", "POST", PODS, labelled_pod("evicted", {YUNIKORN: "root.closed"})))
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted"}}
-    created(cluster.ask("bob", "POST", f"{PODS}/evicted/eviction", eviction))
-
-
-def test_ephemeral_containers_name_no_queue(cluster: ApiServer) -> None:
-    created(cluster.ask("alice", "POST", PODS, labelled_pod("debugged", {YUNIKORN: "root.closed"})))
-    change = {"spec": {"ephemeralContainers": [{"name": "d", "image": "i"}]}}
-    path = f"{PODS}/debugged/ephemeralcontainers"
-    created(cluster.ask("bob", "PATCH", path, change, "strategic-merge-patch+json"))
-
-
-@pytest.mark.parametrize("path", [f"{PODS}/bound/binding", PODS.replace("pods", "bindings")])
-def test_a_binding_writes_annotations(cluster: ApiServer, path: str) -> None:
-    created(cluster.ask("bob", "POST", PODS, labelled_pod("bound", {})))
-    binding: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": "bound", "annotations": {YUNIKORN: "root.closed"}},
-        "target": {"kind": "Node", "name": "n"},
-    }
-    assert "bob may not submit to root.closed" in refusal(cluster.ask("bob", "POST", path, binding))
-    binding["metadata"]["annotations"] = {YUNIKORN: "root.open"}
-    created(cluster.ask("bob", "POST", path, binding))
-    bound = created(cluster.ask("bob", "GET", f"{PODS}/bound"))
-    assert bound["metadata"]["annotations"] == {YUNIKORN: "root.open"}
-    created(cluster.ask("bob", "DELETE", f"{PODS}/bound", {"gracePeriodSeconds": 0}))
-
-
-def test_the_impersonated_user_counts(cluster: ApiServer) -> None:
-    """`kubectl --as`: neither the impersonator's access nor the fact of impersonating counts."""
-
-    def attempt(queue: str, user: str) -> Any:
-        thing = job("impersonated", {KUEUE: queue})
-        return cluster.ask("admin", "POST", f"{JOBS}?dryRun=All", thing, impersonated=user)
-
-    created(attempt("team-open", "bob"))
-    assert "bob may not submit to" in refusal(attempt("team-closed", "bob"))
-    created(attempt("team-closed", "alice"))
-    assert "alice may not submit to" in refusal(attempt("team-open", "alice"))
-    assert "admin may not submit to" in refusal(attempt("team-open", ""))
-
-
-def test_a_service_account_is_a_user(cluster: ApiServer) -> None:
-    """Only listed controllers are not checked. Owner references exempt nobody."""
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u"}
-    child = labelled_pod("child", {YUNIKORN: "root.closed"})
-    child["metadata"]["ownerReferences"] = [owner]
-    assert "bob may not submit to" in refusal(cluster.ask("bob", "POST", PODS, child))
-    created(cluster.ask(CONTROLLER, "POST", PODS, child))
-    account = "system:serviceaccount:dev:pipeline"
-    thing = job("by-account", {KUEUE: "team-open"})
-    answer = cluster.ask("admin", "POST", JOBS, thing, impersonated=account)
-    assert f"{account} may not submit to" in refusal(answer)
-
-
 def test_generated_names(cluster: ApiServer) -> None:
     thing = job("x", {KUEUE: "team-closed"})
     thing["metadata"] = {"generateName": "run-", "labels": {KUEUE: "team-closed"}}
@@ -327,54 +178,6 @@ def test_generated_names(cluster: ApiServer) -> None:
     thing["metadata"]["labels"] = {KUEUE: "team-open"}
     made = created(cluster.ask("bob", "POST", JOBS, thing))
     assert made["metadata"]["name"].startswith("run-")
-
-
-def test_a_selector_names_no_queue(cluster: ApiServer) -> None:
-    """A pod that keeps away from pods of a queue is not in that queue."""
-    chosen = {"matchLabels": {YUNIKORN: "root.closed"}}
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": chosen}
-    spec = {
-        **SPEC,
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
-        "topologySpreadConstraints": [
-            {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term},
-        ],
-    }
-    created(
-        cluster.ask(
-            "bob", "POST", PODS, {**labelled_pod("away", {YUNIKORN: "root.open"}), "spec": spec}
-        )
-    )
-
-
-def test_several_names(cluster: ApiServer) -> None:
-    """All of them must be allowed."""
-    labels = {YUNIKORN: "root.open", "kai.scheduler/queue": "closed"}
-    message = refusal(cluster.ask("bob", "POST", PODS, labelled_pod("several", labels)))
-    assert 'root.kai.closed (set in metadata.labels["kai.scheduler/queue"])' in message
-    labels["kueue.x-k8s.io/queue-name"] = "team-closed"
-    message = refusal(cluster.ask("bob", "POST", PODS, labelled_pod("several", labels)))
-    assert "1 more queue is denied" in message
-
-
-def test_a_missing_queue(cluster: ApiServer) -> None:
-    """Denied as `queuegate check` denies it; no group is named in the message."""
-    for labels in ({KUEUE: "absent"}, {OWN_KEY: "root.absent"}, {"kai.scheduler/queue": "absent"}):
-        message = refusal(cluster.ask("bob", "POST", JOBS, job("absent", labels)))
-        assert "bob may not submit to root." in message
-    malformed = job("malformed", {OWN_KEY: "not.below.root"})
-    assert OWN_KEY in refusal(cluster.ask("bob", "POST", JOBS, malformed))
-
-
-def test_removing_a_name_is_allowed(cluster: ApiServer) -> None:
-    """With `unqueued: allow`, an object without a queue may be created, so it may become one."""
-    created(cluster.ask("alice", "POST", JOBS, job("removed", {KUEUE: "team-closed"})))
-    change = {"metadata": {"labels": {KUEUE: None}}}
-    made = created(cluster.ask("bob", "PATCH", f"{JOBS}/removed", change, "merge-patch+json"))
-    assert KUEUE not in made["metadata"].get("labels", {})
-    back = {"metadata": {"labels": {KUEUE: "team-closed"}}}
-    answer = cluster.ask("bob", "PATCH", f"{JOBS}/removed", back, "merge-patch+json")
-    assert "bob may not submit to" in refusal(answer)
 
 
 def test_a_request_with_too_many_queues(cluster: ApiServer) -> None:
@@ -388,27 +191,6 @@ def test_a_request_with_too_many_queues(cluster: ApiServer) -> None:
     }
     path = path_of(run)
     assert "64 queues" in refusal(cluster.ask("bob", "POST", path, run))
-
-
-def test_a_component_that_is_no_pod_names_no_queue(cluster: ApiServer) -> None:
-    wrapper = {
-        "apiVersion": "workload.codeflare.dev/v1beta2",
-        "kind": "AppWrapper",
-        "metadata": {"name": "with-a-service"},
-        "spec": {
-            "components": [
-                {
-                    "template": {
-                        "apiVersion": "v1",
-                        "kind": kind,
-                        "metadata": {"labels": {"queue": "root.closed"}},
-                    }
-                }
-                for kind in ("Service", "PersistentVolumeClaim", "ConfigMap")
-            ]
-        },
-    }
-    created(cluster.ask("bob", "POST", path_of(wrapper), wrapper))
 
 
 @pytest.mark.parametrize(

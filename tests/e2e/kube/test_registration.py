@@ -18,6 +18,7 @@ from queuegate_server.settings.admission import FLAT, KUEUE, YUNIKORN, Admission
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created
 from tests.support.eventually import eventually
+from tests.support.rows import rows, table
 
 pytestmark = pytest.mark.timeout(300)
 KEY = "kueue.x-k8s.io/queue-name"
@@ -152,51 +153,12 @@ def job(labels: dict[str, str]) -> dict[str, Any]:
     return {"template": {**template(labels), "spec": {**SPEC, "restartPolicy": "Never"}}}
 
 
-def deployment(labels: dict[str, str]) -> dict[str, Any]:
-    return {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template(labels)}}
-
-
-def cron_job(inner: dict[str, Any]) -> dict[str, Any]:
-    return {"spec": {"schedule": "* * * * *", "jobTemplate": inner}}
-
-
 RUNS, OTHERS = "/apis/example.com/v1:runs", "/apis/example.com/v1:others"
 TOKENS = "/apis/example.com/v1:refreshtokens"
 LISTED, OTHER, NOBODY = ["listed"], ["others"], list[str]()
 
 
-@pytest.mark.parametrize(
-    ("where", "content", "asked"),
-    [
-        (f"{CORE}:pods", {"spec": SPEC}, NOBODY),
-        (f"{CORE}:pods", {"spec": SPEC, "metadata": {"labels": NAMED}}, LISTED),
-        (f"{CORE}:pods", {"spec": SPEC, "metadata": {"labels": {"queue": "a"}}}, LISTED),
-        (f"{CORE}:pods", {"spec": SPEC, "metadata": {"annotations": NAMED}}, LISTED),
-        (
-            f"{CORE}:pods",
-            {"spec": SPEC, "metadata": {"labels": {"example.com/queue": "a"}}},
-            LISTED,
-        ),
-        (f"{CORE}:podtemplates", {"template": template(NAMED)}, LISTED),
-        (f"{CORE}:podtemplates", {"template": template({})}, NOBODY),
-        (f"{APPS}:deployments", deployment({}), NOBODY),
-        (f"{APPS}:deployments", deployment(NAMED), LISTED),
-        (f"{APPS}:controllerrevisions", {"revision": 1, "data": {"a": 1}}, LISTED),
-        (f"{BATCH}:jobs", {"spec": job({})}, NOBODY),
-        (f"{BATCH}:jobs", {"spec": job(NAMED)}, LISTED),
-        (f"{BATCH}:cronjobs", cron_job({"spec": job({})}), NOBODY),
-        (f"{BATCH}:cronjobs", cron_job({"spec": job(NAMED)}), LISTED),
-        (f"{BATCH}:cronjobs", cron_job({"spec": job({}), "metadata": {"labels": NAMED}}), LISTED),
-        (f"{CORE}:configmaps", {"data": {"a": "b"}}, NOBODY),
-        (f"{CORE}:configmaps", {"metadata": {"labels": NAMED}}, OTHER),
-        (f"{CORE}:configmaps", {"metadata": {"labels": {"queue": "a"}}}, NOBODY),
-        (RUNS, {"data": {"queue": "a"}}, LISTED),
-        (RUNS, {"spec": {"template": "text"}, "template": ["x"]}, LISTED),
-        (RUNS, {"metadata": {"labels": NAMED}}, LISTED),
-        (OTHERS, {"spec": {"template": "text"}, "template": ["x"]}, NOBODY),
-        (OTHERS, {"metadata": {"annotations": NAMED}}, OTHER),
-    ],
-)
+@rows
 def test_who_is_asked_about_a_new_object(
     cluster: ApiServer, recorder: Recorder, where: str, content: dict[str, Any], asked: list[str]
 ) -> None:
@@ -346,50 +308,8 @@ def test_all_kinds(cluster: ApiServer, recorder: Recorder) -> None:
         assert patch(owned()) == set()
 
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 DEV = "namespaces/dev"
-REFERENCE = {"kind": "Role", "name": "r", "apiGroup": "rbac.authorization.k8s.io"}
-EVENT = {"metadata": {"generateName": "e-", "namespace": "dev"}, "reason": "R", "type": "Normal"}
-NEVER_SENT: list[tuple[str, dict[str, Any]]] = [
-    (f"{CORE}/{DEV}/secrets", {"metadata": {"name": "s"}, "data": {"a": "Yg=="}}),
-    (f"{CORE}/{DEV}/configmaps", {"metadata": {"name": "c"}, "data": {"a": "b"}}),
-    (f"{CORE}/{DEV}/pods", {"metadata": {"name": "p"}, "spec": SPEC}),
-    (f"{CORE}/nodes", {"metadata": {"name": "n"}, "spec": {"podCIDR": "10.0.0.0/24"}}),
-    (f"{CORE}/{DEV}/endpoints", {"metadata": {"name": "e"}, "subsets": []}),
-    (
-        f"{CORE}/{DEV}/events",
-        {**EVENT, "involvedObject": {"kind": "Pod", "namespace": "dev", "name": "p"}},
-    ),
-    (
-        f"/apis/events.k8s.io/v1/{DEV}/events",
-        {
-            **EVENT,
-            "eventTime": "2026-01-01T00:00:00.000000Z",
-            "reportingController": "example.com/c",
-            "reportingInstance": "i",
-            "action": "A",
-            "regarding": {"kind": "Pod", "namespace": "dev", "name": "p"},
-        },
-    ),
-    (
-        f"/apis/discovery.k8s.io/v1/{DEV}/endpointslices",
-        {"metadata": {"name": "e"}, "addressType": "IPv4", "endpoints": []},
-    ),
-    (f"/apis/coordination.k8s.io/v1/{DEV}/leases", {"metadata": {"name": "l"}, "spec": {}}),
-    (f"{RBAC}/{DEV}/roles", {"metadata": {"name": "r"}, "rules": []}),
-    (f"{RBAC}/{DEV}/rolebindings", {"metadata": {"name": "r"}, "roleRef": REFERENCE}),
-    (f"{RBAC}/clusterroles", {"metadata": {"name": "r"}, "rules": []}),
-    (
-        f"{RBAC}/clusterrolebindings",
-        {"metadata": {"name": "r"}, "roleRef": {**REFERENCE, "kind": "ClusterRole"}},
-    ),
-    (f"{CORE}/{DEV}/serviceaccounts/x/token", {"spec": {"audiences": ["a"]}}),
-    ("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "secret"}}),
-    (
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-        {"spec": {"user": "bob", "nonResourceAttributes": {"path": "/", "verb": "get"}}},
-    ),
-]
+NEVER_SENT: list[tuple[str, dict[str, Any]]] = table(__file__, "NEVER_SENT")
 """With `kinds: all`: Secrets, tokens, roles, nodes, leases, events, endpoints."""
 
 

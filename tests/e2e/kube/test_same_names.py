@@ -12,43 +12,15 @@ from tests.e2e.kube.custom_resources import RESOURCES, define
 from tests.e2e.kube.queue_checks import (
     DRY,
     NAMESPACE,
-    enforced_by,
-    serving,
+    checked,
     submit,
     write_settings,
 )
 from tests.e2e.kube.reviews import PODS, SPEC, created, make_namespaces, refusal
+from tests.support.rows import table
 
 pytestmark = pytest.mark.timeout(300)
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: namespaces
-            queues:
-              - name: dev
-                submitacl: bob
-                queues:
-                  - {name: training, submitacl: "system:serviceaccount:dev:pipeline"}
-                  - {name: team-open, submitacl: bob}
-              - name: web
-                queues:
-                  - {name: training, submitacl: alice}
-                  - {name: team-closed, submitacl: alice}
-          - name: clusterqueues
-            queues:
-              - {name: gpu, submitacl: alice}
-              - {name: cpu, submitacl: bob}
-          - name: cohorts
-            queues:
-              - {name: gpu, adminacl: bob}
-              - {name: cpu, adminacl: alice}
-          - name: kai
-            queues:
-              - {name: research, submitacl: bob}
-"""
+POLICY: str = table(__file__, "POLICY")
 """Bob may use all LocalQueues of the namespace dev. ClusterQueues and Cohorts of equal names belong
 to different people. No queue of KAI or Volcano has the name of a LocalQueue or a namespace."""
 SEPARATE = {"volcano": {"below": "root.volcano"}, "kai": {"below": "root.kai"}}
@@ -64,10 +36,6 @@ def definitions(cluster: ApiServer) -> None:
     make_namespaces(cluster)
     groups = {"kueue.x-k8s.io", "batch.volcano.sh", "grove.io"}
     define(cluster, [each for each in RESOURCES if each.group in groups])
-
-
-def settings(**queues: Any) -> dict[str, Any]:
-    return {"mode": "deny", "groups": "kubernetes", **queues}
 
 
 def kai_pod(queue: str) -> tuple[str, dict[str, Any]]:
@@ -102,9 +70,8 @@ def is_enforced(cluster: ApiServer) -> bool:
 @pytest.mark.parametrize("command", [("validate",), ("admission", "manifest")], ids=" ".join)
 def test_schedulers_that_share_queues_are_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
     """With the settings to write."""
-    config, _ = write_settings(
-        tmp_path / "webhook", settings(schedulers={"kueue": {}, "volcano": {}, "kai": {}}), POLICY
-    )
+    queues = {"mode": "deny", "schedulers": {"kueue": {}, "volcano": {}, "kai": {}}}
+    config, _ = write_settings(tmp_path / "webhook", queues, POLICY)
     done = subprocess.run(
         [sys.executable, "-m", "queuegate_server", *command, "--config", str(config)],
         capture_output=True,
@@ -119,12 +86,8 @@ def test_schedulers_that_share_queues_are_refused(tmp_path: Path, command: tuple
 
 def test_names_of_other_schedulers_open_nothing(cluster: ApiServer, tmp_path: Path) -> None:
     """With those settings, KAI cannot use the names of LocalQueues and namespaces."""
-    config, ca = write_settings(
-        tmp_path / "webhook", settings(schedulers={"kueue": {}, **SEPARATE}), POLICY
-    )
-    with (
-        serving(config, ca) as webhook,
-        enforced_by(cluster, config, ca, webhook.address, is_enforced),
+    with checked(
+        cluster, tmp_path / "webhook", POLICY, is_enforced, schedulers={"kueue": {}, **SEPARATE}
     ):
         created(submit(cluster, "j", "training"))
         created(submit(cluster, "j", "team-open"))
@@ -142,12 +105,8 @@ def test_an_administrator_of_a_cohort_gets_no_cluster_queue(
     cluster: ApiServer, tmp_path: Path
 ) -> None:
     """Nor the other way round."""
-    config, ca = write_settings(
-        tmp_path / "webhook", settings(schedulers={"kueue": {}, **SEPARATE}), POLICY
-    )
-    with (
-        serving(config, ca) as webhook,
-        enforced_by(cluster, config, ca, webhook.address, is_enforced),
+    with checked(
+        cluster, tmp_path / "webhook", POLICY, is_enforced, schedulers={"kueue": {}, **SEPARATE}
     ):
         for user, cohort, cluster_queue in (("bob", "gpu", "cpu"), ("alice", "cpu", "gpu")):
             created(ask(cluster, user, kueue("LocalQueue", clusterQueue=cluster_queue)))
@@ -175,12 +134,8 @@ def clique_set(**clique: Any) -> tuple[str, dict[str, Any]]:
 
 def test_a_place_of_grove_hides_no_label(cluster: ApiServer, tmp_path: Path) -> None:
     """With `unqueued: deny` and a place that the object lacks, the labels of a clique count."""
-    config, ca = write_settings(
-        tmp_path / "webhook", settings(schedulers=GROVE, unqueued="deny"), POLICY
-    )
-    with (
-        serving(config, ca) as webhook,
-        enforced_by(cluster, config, ca, webhook.address, is_enforced),
+    with checked(
+        cluster, tmp_path / "webhook", POLICY, is_enforced, schedulers=GROVE, unqueued="deny"
     ):
         label = "kai.scheduler/queue"
         created(ask(cluster, "bob", clique_set(labels={label: "research"})))

@@ -15,10 +15,10 @@ from tests.e2e.kube.queue_checks import (
 )
 from tests.e2e.kube.reviews import SPEC, created, refusal
 from tests.support.eventually import eventually
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.timeout(300)
 LABEL = {"queue": "root.closed"}
-PREFIXED = {"yunikorn.apache.org/queue": "root.closed"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,14 +49,7 @@ def test_the_label_has_another_meaning_there(cluster: ApiServer) -> None:
     created(submitted(cluster, "web", LABEL, schedulerName="volcano"))
 
 
-@pytest.mark.parametrize(
-    ("namespace", "labels", "scheduler"),
-    [
-        ("web", LABEL, "yunikorn"),
-        ("web", PREFIXED, "default-scheduler"),
-        ("dev", LABEL, "default-scheduler"),
-    ],
-)
+@rows
 def test_what_is_still_checked(
     cluster: ApiServer, namespace: str, labels: dict[str, str], scheduler: str
 ) -> None:

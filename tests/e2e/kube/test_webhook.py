@@ -19,31 +19,13 @@ from tests.e2e.kube.reviews import (
     refusal,
     register,
 )
+from tests.support.rows import table
 from tests.support.servers.webhook import Webhook, running_webhook
 
 pytestmark = pytest.mark.timeout(300)
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
-TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
-SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 LABEL = "yunikorn.apache.org/username"
-JOB = {"template": {"spec": {**SPEC, "restartPolicy": "Never"}}}
-WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "Deployment": ("apps/v1", "deployments", SELECTED),
-    "ReplicaSet": ("apps/v1", "replicasets", SELECTED),
-    "DaemonSet": ("apps/v1", "daemonsets", SELECTED),
-    "StatefulSet": ("apps/v1", "statefulsets", {**SELECTED, "serviceName": "s"}),
-    "ReplicationController": (
-        "v1",
-        "replicationcontrollers",
-        {"selector": {"a": "b"}, "template": TEMPLATE},
-    ),
-    "Job": ("batch/v1", "jobs", JOB),
-    "CronJob": (
-        "batch/v1",
-        "cronjobs",
-        {"schedule": "* * * * *", "jobTemplate": {"spec": JOB}},
-    ),
-}
+WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = table(__file__, "WORKLOADS")
 
 
 @pytest.fixture(scope="module")

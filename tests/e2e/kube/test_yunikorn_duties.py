@@ -7,10 +7,10 @@ import pytest
 
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import PODS, created, make_namespaces, pod, recorded, register
+from tests.support.rows import rows
 from tests.support.servers.webhook import Webhook, running_webhook
 
 pytestmark = pytest.mark.timeout(300)
-APP_ID = "yunikorn.apache.org/app-id"
 IGNORED = "yunikorn.apache.org/ignore-application"
 
 
@@ -28,14 +28,7 @@ def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.mark.usefixtures("webhook")
-@pytest.mark.parametrize(
-    ("labels", "application_id"),
-    [
-        (None, {APP_ID: "yunikorn-dev-autogen", "applicationId": "yunikorn-dev-autogen"}),
-        ({"applicationId": "report"}, {"applicationId": "report"}),
-        ({APP_ID: "report"}, {APP_ID: "report", "applicationId": "report"}),
-    ],
-)
+@rows
 def test_pods_go_to_yunikorn(
     cluster: ApiServer, labels: dict[str, str] | None, application_id: dict[str, str]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 import trustme
 
 from tests.integration.admission.test_with_policy import SETTINGS, write_settings
+from tests.support.rows import table
 from tests.support.servers.queuegate_server import run
 from tests.support.servers.webhook import Webhook, running_webhook, write_certificate
 
@@ -18,19 +19,7 @@ ADMISSIONS: tuple[dict[str, Any], ...] = (
 )
 """Settings with which the endpoint is served."""
 
-QUESTION = {
-    "apiVersion": "authorization.k8s.io/v1",
-    "kind": "SubjectAccessReview",
-    "spec": {
-        "user": "bob",
-        "resourceAttributes": {
-            "group": "queuegate.io",
-            "resource": "queues",
-            "verb": "submit",
-            "name": "root.prod",
-        },
-    },
-}
+QUESTION = table(__file__, "QUESTION")
 
 
 def asked(webhook: Webhook, certificate: trustme.LeafCert | None) -> httpx2.Response:

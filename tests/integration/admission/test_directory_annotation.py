@@ -9,20 +9,11 @@ from typing import Any
 from queuegate.user_info import ANNOTATION
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
+from tests.support.rows import table
 from tests.support.servers.fleet import Fleet, running_fleet
 from tests.support.servers.webhook import Webhook, patch_of, running_webhook
 
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - {name: work, submitacl: " staff,others,1st,kube-dev"}
-          - {name: more, submitacl: " leads"}
-  - name: other
-    queues: [{name: root}]
-"""
+POLICY: str = table(__file__, "POLICY")
 KUBERNETES = ("system:authenticated", "kube-dev", "2nd")
 STAFF, OTHERS = {"groups": ["staff"]}, {"groups": ["others"]}
 

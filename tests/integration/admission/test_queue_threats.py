@@ -8,19 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.rows import rows, table
 from tests.support.servers.webhook import Webhook, running_webhook
 
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: dev
-            submitacl: alice
-          - name: prod
-            submitacl: bob operators
-"""
+POLICY: str = table(__file__, "POLICY")
 KEY = "yunikorn.apache.org/queue"
 OPERATOR = "system:serviceaccount:operators:operator"
 
@@ -94,16 +85,7 @@ def test_an_object_that_is_too_large_to_be_searched_is_no_way_around(
     assert (record["user"], record["reason"]) == ("alice", "invalid_field")
 
 
-@pytest.mark.parametrize(
-    ("user", "is_trusted"),
-    [
-        (OPERATOR, True),
-        (f"{OPERATOR}-2", False),
-        (f"x-{OPERATOR}", False),
-        ("system:serviceaccount:team:operator", False),
-        ("system:masters", False),
-    ],
-)
+@rows
 def test_only_listed_controllers_are_trusted(tmp_path: Path, user: str, is_trusted: bool) -> None:
     with checking(tmp_path, controllers=[f"^{OPERATOR}$"]) as webhook:
         answer = webhook.review("/queues", review(user, {"labels": {KEY: "prod"}}))

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.integration.admission.test_bounds import raw_connection, review
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
+from tests.support.rows import rows
 from tests.support.servers.queuegate_server import run, server_command
 from tests.support.servers.webhook import Webhook, patch_of, running_webhook, write_certificate
 
@@ -143,22 +144,7 @@ def test_a_review_that_has_begun_is_answered_after_sigterm(tmp_path: Path) -> No
         assert webhook.server.process.wait(60) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        ("no file", ("--tls-cert", "/nowhere/tls.crt"), "/nowhere/tls.crt: No such file"),
-        ("no folder", ("--configs", "/nowhere"), "/nowhere: No such file"),
-        (
-            "no address",
-            ("--listen", "8443"),
-            "'8443': not an address: write host:port or [ipv6]:port",
-        ),
-        ("no authority", ("--client-name", "cn:x"), "--client-name needs --client-ca-file"),
-        ("no name", ("--client-name", "x"), "'x': write spiffe://…, uri:…, dns:… or cn:…"),
-        ("no pattern", (), "the pattern '(' is not valid"),
-        ("taken", (), "cannot listen on '127.0.0.1:"),
-    ],
-)
+@rows
 def test_wrong_starts(
     tmp_path: Path, name: str, arguments: tuple[str, ...], message: str, webhook: Webhook
 ) -> None:
@@ -217,13 +203,7 @@ def test_queue_configuration(webhook: Webhook) -> None:
 INVALID = Path("tests/unit/formats/invalid")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("fixed_rule", "fixed_rule_case", "rule_names", "rule_types", "rule_values", "filter"),
-        *("child_template", "amounts", "colon_in_flow", "key_in_another_place"),
-    ],
-)
+@rows
 def test_queues_that_yunikorn_does_not_load(webhook: Webhook, name: str) -> None:
     """The answer is that of `validate`, whose errors the first comments of the file state."""
     text = (INVALID / f"{name}.yaml").read_text()
@@ -237,27 +217,7 @@ def test_queues_that_yunikorn_does_not_load(webhook: Webhook, name: str) -> None
     assert errors
 
 
-@pytest.mark.parametrize(
-    ("rule", "queue", "fault"),
-    [
-        (
-            "fixed, value: root.Prod",
-            "name: Prod",
-            'places into "root.Prod", but the queue there is',
-        ),
-        ("fixed, value: root.prod", "name: prod", ""),
-        ("fixed, value: root.Prod, create: true", "name: Prod", ""),
-        (
-            "fixed, value: root.none",
-            "name: prod",
-            "which does not exist and which it may not create",
-        ),
-        ("user, create: true, parent: {name: fixed, value: root.a}", "name: a", "parent: true"),
-        ("user, create: true, parent: {name: fixed, value: root.a}", "name: a, parent: true", ""),
-        ("user", "name: a, parent: true, childtemplate: {resources: {max: {memory: x}}}", '"x" is'),
-        ("user", 'name: a, parent: true, childtemplate: {resources: {max: {memory: ""}}}', ""),
-    ],
-)
+@rows
 def test_placement_rules_and_child_templates(
     webhook: Webhook, rule: str, queue: str, fault: str
 ) -> None:

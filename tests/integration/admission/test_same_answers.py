@@ -14,25 +14,12 @@ from hypothesis import strategies as st
 from queuegate.cli import main
 from queuegate.cli.exit_codes import Exit
 from tests.support.queue_reviews import PLACE, body
+from tests.support.rows import table
 from tests.support.servers.webhook import Webhook, running_webhook
 
 # YuniKorn's test resolver knows the first four; it has no groups for the fifth, an error.
 USERS = (*(f"testuser{number}" for number in range(1, 6)), "alice", "nobody", "*", "a b")
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - {name: open, submitacl: "*"}
-          - {name: closed}
-          - {name: named, submitacl: "alice,testuser5"}
-          - name: team
-            submitacl: " group1000"
-            queues:
-              - {name: night, submitacl: "testuser4 group1003"}
-              - {name: parent, adminacl: " 901", queues: [{name: leaf, submitacl: " group1002"}]}
-"""
+POLICY: str = table(__file__, "POLICY")
 QUEUES = (
     *("root", "root.open", "root.closed", "root.named", "root.team", "root.team.night"),
     *("root.team.parent", "root.team.parent.leaf", "root.missing", "root.open.missing"),

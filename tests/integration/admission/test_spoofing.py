@@ -9,18 +9,11 @@ import pytest
 import queuegate
 from queuegate import user_info
 from tests.integration.admission.test_bounds import review
+from tests.support.rows import rows, table
 from tests.support.servers.queuegate_server import running_server
 from tests.support.servers.webhook import Webhook, patch_of, running_webhook
 
-POLICY = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: finance
-            submitacl: " root"
-"""
+POLICY: str = table(__file__, "POLICY")
 NAMED = {"yunikorn.apache.org/username": "root"}
 
 
@@ -35,14 +28,7 @@ def pod(**labels: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["/mutate", "/validate"])
-@pytest.mark.parametrize(
-    ("namespace", "labels"),
-    [
-        ("dev", {"app": "yunikorn", "applicationId": "a1"}),
-        ("kube-system", {}),
-        ("kube-system", {"applicationId": "a1"}),
-    ],
-)
+@rows
 def test_two_labels_name_nobody(
     webhook: Webhook, path: str, namespace: str, labels: dict[str, str]
 ) -> None:

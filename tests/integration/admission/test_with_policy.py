@@ -19,6 +19,7 @@ from queuegate_server.settings.load import load_settings
 from queuegate_server.settings.model import Settings
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
+from tests.support.rows import rows, table
 from tests.support.servers.queuegate_server import RunningServer, forking, run, start
 from tests.support.servers.webhook import (
     Webhook,
@@ -27,17 +28,7 @@ from tests.support.servers.webhook import (
     write_certificate,
 )
 
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: dev
-            submitacl: alice,system:serviceaccount:ci:runner
-          - name: prod
-            submitacl: bob
-"""
+POLICY: str = table(__file__, "POLICY")
 DEV_FOR_BOB = POLICY.replace("alice", "bob,alice")
 TWO_OF_ONE_NAME = POLICY + "            queues: [{name: dev}]\n"
 AMBIGUOUS = 'queues.yaml:10:22: error: queue "root.prod.dev" has the same last level as "root.dev"'
@@ -156,30 +147,7 @@ def test_the_mode_is_switched_without_a_restart(tmp_path: Path) -> None:
         assert webhook.plain.get("/readyz").json()["settings"]["valid"] is False
 
 
-MANIFEST = "apply the output of `queuegate-server admission manifest` again"
-APPLY = f"{MANIFEST}: the API server still calls the webhook as the old settings require"
-RESTART = "restart the webhook: changed settings are not applied"
-RESTART_AND_APPLY = f"restart the webhook, and {MANIFEST}: changed settings are not applied"
-
-
-@pytest.mark.parametrize(
-    ("admission", "event", "key"),
-    [
-        ({"queues": {"unqueued": "root.prod"}}, APPLY, "queues.unqueued"),
-        (
-            {"queues": {"schedulers": {"volcano": {"mode": "warn"}}}},
-            *(APPLY, "queues.schedulers.volcano.mode"),
-        ),
-        ({"queues": {"exempt": ["^ann$"]}}, APPLY, "queues.exempt"),
-        (
-            {"queues": {"schedulers": {"volcano": {}, "places": [{"label": "a/b"}]}}},
-            *(RESTART_AND_APPLY, "queues.schedulers.places"),
-        ),
-        ({"queues": {"groups": "both"}}, RESTART, "queues.groups"),
-        ({"user_info": {}}, RESTART_AND_APPLY, "user_info"),
-        ({"yunikorn": {"enabled": True}}, RESTART_AND_APPLY, "yunikorn.enabled"),
-    ],
-)
+@rows
 def test_what_a_change_needs_is_logged(
     tmp_path: Path, admission: dict[str, Any], event: str, key: str
 ) -> None:
@@ -219,15 +187,7 @@ def test_options_about_logs_survive_a_reload(tmp_path: Path) -> None:
         assert {each["level"] for each in webhook.server.logs} == {"warning"}
 
 
-@pytest.mark.parametrize(
-    ("names", "options", "is_warned"),
-    [
-        (None, (), False),  # all names, because no YuniKorn reads the policy
-        ("any", (), False),
-        ("extended", (), True),
-        ("any", ("--acl-names", "extended"), True),
-    ],
-)
+@rows
 def test_config_maps_are_read_as_the_policy_is(
     tmp_path: Path, names: str | None, options: tuple[str, ...], *, is_warned: bool
 ) -> None:
@@ -326,18 +286,7 @@ def test_placement_rules_that_ignore_named_queues_are_warned_about(tmp_path: Pat
         wait_for_diagnostic(webhook, f"{tmp_path}/queues.yaml:10:")
 
 
-@pytest.mark.parametrize(
-    ("queues", "said"),
-    [
-        ({}, "queues of objects are checked deny"),
-        ({"mode": "off"}, "queues of objects are not checked: every mode is off off"),
-        (
-            {"schedulers": {"volcano": {"mode": "off"}}},
-            "queues of objects are not checked: every mode is off off",
-        ),
-        ({"mode": "warn", "schedulers": {"volcano": {"mode": "deny"}}}, "are checked deny"),
-    ],
-)
+@rows
 def test_the_start_says_whether_queues_are_checked(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, queues: dict[str, Any], said: str
 ) -> None:
@@ -347,22 +296,7 @@ def test_the_start_says_whether_queues_are_checked(
     assert f"{about.message} {about.mode}".endswith(said)
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"queues": {**SETTINGS, "groups": "both"}}, "queues.groups: is both, but no resolver"),
-        ({"authorize": {}}, "authorize.groups: is directory, but no resolver"),
-        ({"user_info": {"groups": "both"}}, "user_info.groups: is both, but no resolver"),
-        (
-            {"queues": {**SETTINGS, "groups": "kubernetes", "unqueued": "root.x"}},
-            'queues.unqueued: "root.x" is not in the policy, so the ACLs of root decide',
-        ),
-        (
-            {"queues": {**SETTINGS, "groups": "kubernetes", "controllers": ["^"]}},
-            'queues.controllers[0]: the pattern "^" matches every user',
-        ),
-    ],
-)
+@rows
 def test_the_start_warns_about_settings(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -403,18 +337,7 @@ def logged_at_start(settings: Settings, caplog: pytest.LogCaptureFixture) -> lis
     return caplog.records
 
 
-@pytest.mark.parametrize(
-    ("policy", "settings", "expected"),
-    [
-        (TWO_OF_ONE_NAME, {}, "the policy cannot be served\n"),
-        (TWO_OF_ONE_NAME, {}, AMBIGUOUS),
-        ("partitions: 1", {}, "the policy cannot be served\n"),
-        (POLICY, {"partition": "gpu"}, 'admission.queues.partition: "gpu" is not in the policy'),
-        (POLICY, {"schedulers": {}}, "schedulers is empty"),
-        (POLICY, {"mod": "deny"}, "admission.queues.mod: unknown key"),
-        (POLICY, {"controllers": ["("]}, "the pattern '(' is not valid"),
-    ],
-)
+@rows
 def test_wrong_starts(tmp_path: Path, policy: str, settings: dict[str, Any], expected: str) -> None:
     """The process ends with status 2, and `validate` reports the same before the start."""
     (tmp_path / "queues.yaml").write_text(policy)

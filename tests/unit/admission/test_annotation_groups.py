@@ -11,27 +11,9 @@ from queuegate.policy.tree import Partition
 from queuegate_server.admission.annotations.usable_groups import RecentGroups, UsableGroups
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.yunikorn.load import load_queues
-from tests.support.rows import rows
+from tests.support.rows import rows, table
 
-POLICY = """
-partitions:
-  - name: default
-    placementrules:
-      - {name: user, filter: {groups: ["^ml-[a-z]+$"]}}
-      - {name: provided, filter: {groups: [placed, other]}}
-      - name: tag
-        value: namespace
-        filter: {groups: [alone]}
-        parent: {name: fixed, value: root.parents, filter: {groups: [parental]}}
-    queues:
-      - name: root
-        adminacl: " admins"
-        limits: [{limit: few, groups: [limited], maxapplications: 5}]
-        queues:
-          - {name: dev, submitacl: "bob dev,data-science"}
-          - {name: parents, parent: true}
-          - {name: odd, submitacl: " Domain_Users,1st"}
-"""
+POLICY: str = table(__file__, "POLICY")
 
 
 def partition(text: str = POLICY) -> Partition:

@@ -13,7 +13,7 @@ from queuegate_server.admission.server.review import ALLOWED, write_review
 from queuegate_server.admission.server.review_limits import MAX_OBJECT_ENTRIES
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import PLACE, Reviewing, snapshot
-from tests.support.rows import rows
+from tests.support.rows import rows, table
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -28,27 +28,7 @@ SEPARATE: dict[str, Any] = {
     "kai": {"below": "root.kai"},
     "volcano": {"below": "root.volcano"},
 }
-FOREST = {
-    "root": "",
-    "root.dev": "alice",
-    "root.kai": "",
-    "root.kai.team": "",
-    "root.kai.team.night_dot_ly": "alice",
-    "root.kai.team.ml": "",
-    "root.volcano": "",
-    "root.volcano.batch": "alice",
-    "root.namespaces": "",
-    "root.namespaces.team": "",
-    "root.namespaces.team.training": "alice",
-    "root.namespaces.other": "",
-    "root.namespaces.other.training": "alice",
-    "root.namespaces.other.more": "alice",
-    "root.clusterqueues": "",
-    "root.clusterqueues.gpu": "alice",
-    "root.clusterqueues.cpu": "",
-    "root.cohorts": "",
-    "root.cohorts.all": "",
-}
+FOREST = table(__file__, "FOREST")
 
 
 @rows

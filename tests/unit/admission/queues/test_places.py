@@ -12,123 +12,16 @@ from tests.unit.admission.queues.required import (
     EMPTY,
     KUEUE,
     SCHEDULERS,
-    VOLCANO,
-    VOLCANO_JOB,
-    YUNIKORN,
-    cron,
-    embedded,
     labels,
     paths,
     required,
-    template,
 )
 
-CLUSTER_A = "root.clusterqueues.a"
 
-
-GANG = {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "dev"}}}}
-
-
-PLACES = [
-    ("Pod", labels(kueue="a"), "root.namespaces.ml.a"),
-    ("Pod", labels(yunikorn="root.dev"), "root.dev"),
-    ("Pod", {"metadata": {"labels": {"queue": "dev"}}}, "root.dev"),
-    ("Pod", {"metadata": {"labels": {"kai.scheduler/queue": "train"}}}, "root.kai.dev.train"),
-    ("Pod", {"metadata": {"annotations": {VOLCANO: "train"}}}, "root.volcano.dev.train"),
-    ("Binding", {"metadata": {"annotations": {YUNIKORN: "dev"}}}, "root.dev"),
-    ("Namespace", {"metadata": {"annotations": {VOLCANO: "dev"}}}, "root.volcano.dev"),
-    (
-        "Namespace",
-        {"metadata": {"annotations": {"yunikorn.apache.org/parentqueue": "root.dev"}}},
-        "root.dev",
-    ),
-    ("apps/Deployment", template(labels(yunikorn="dev")), "root.dev"),
-    ("batch/CronJob", cron(labels(volcano="dev")), "root.volcano.dev"),
-    ("batch/Job", labels(kueue="a"), "root.namespaces.ml.a"),
-    ("ray.io/RayCluster", labels(kueue="a"), "root.namespaces.ml.a"),
-    ("example.com/Thing", {"a": [{"b": labels(volcano="train")}]}, "root.volcano.dev.train"),
-    ("kueue.x-k8s.io/Workload", {"spec": {"queueName": "a"}}, "root.namespaces.ml.a"),
-    ("kueue.x-k8s.io/LocalQueue", {"spec": {"clusterQueue": "a"}}, "root.clusterqueues.a"),
-    ("batch.volcano.sh/Job", {"spec": {"queue": "dev"}}, "root.volcano.dev"),
-    (
-        "batch.volcano.sh/CronJob",
-        {"spec": {"jobTemplate": {"spec": {"queue": "dev"}}}},
-        "root.volcano.dev",
-    ),
-    ("flow.volcano.sh/JobTemplate", {"spec": {"queue": "dev"}}, "root.volcano.dev"),
-    (
-        "flow.volcano.sh/JobFlow",
-        {"spec": {"flows": [{"name": "a"}, {"patch": {"jobSpec": {"queue": "dev"}}}]}},
-        "root.volcano.dev",
-    ),
-    (
-        "training.volcano.sh/HyperJob",
-        {"spec": {"replicatedJobs": [{"templateSpec": {"queue": "dev"}}]}},
-        "root.volcano.dev",
-    ),
-    *(
-        (f"kubeflow.org/{kind}", GANG, "root.volcano.dev")
-        for kind in ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
-    ),
-    *(
-        (f"trainer.kubeflow.org/{kind}", template(labels(volcano="dev")), "root.volcano.dev")
-        for kind in ("TrainingRuntime", "ClusterTrainingRuntime")
-    ),
-    (
-        "sparkoperator.k8s.io/SparkConnect",
-        {"spec": {"server": template(labels(yunikorn="dev"))["spec"]}},
-        "root.dev",
-    ),
-    (
-        "kueue.x-k8s.io/Workload",
-        {"status": {"admission": {"clusterQueue": "a"}}},
-        "root.clusterqueues.a",
-    ),
-    *(
-        ("workload.codeflare.dev/AppWrapper", {"spec": {"components": [{"template": each}]}}, path)
-        for each, path in (
-            (embedded("batch.volcano.sh/v1alpha1", "Job", {"queue": "dev"}), "root.volcano.dev"),
-            (embedded("kubeflow.org/v1", "PyTorchJob", GANG["spec"]), "root.volcano.dev"),
-            (embedded("kueue.x-k8s.io/v1beta2", "LocalQueue", {"clusterQueue": "a"}), CLUSTER_A),
-            (embedded("v1", "List", {"items": [embedded(*VOLCANO_JOB)]}), "root.volcano.dev"),
-        )
-    ),
-    ("scheduling.volcano.sh/PodGroup", {"spec": {"queue": "dev"}}, "root.volcano.dev"),
-    ("scheduling.run.ai/PodGroup", {"spec": {"queue": "dev"}}, "root.kai.dev"),
-    (
-        "Pod",
-        {"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "dev"}}},
-        "root.koordinator.dev",
-    ),
-    (
-        "Pod",
-        {"metadata": {"annotations": {"slurmjob.slinky.slurm.net/account": "dev"}}},
-        "root.slurm-bridge.dev",
-    ),
-]
-
-
-PARENTS = [
-    ("kueue.x-k8s.io/ClusterQueue", {"spec": {"cohortName": "a"}}, "root.cohorts.a"),
-    ("kueue.x-k8s.io/Cohort", {"spec": {"parentName": "a"}}, "root.cohorts.a"),
-    ("scheduling.volcano.sh/Queue", {"spec": {"parent": "dev"}}, "root.volcano.dev"),
-    ("scheduling.run.ai/Queue", {"spec": {"parentQueue": "dev"}}, "root.kai.dev"),
-    (
-        "workload.codeflare.dev/AppWrapper",
-        {"spec": [embedded("scheduling.volcano.sh/v1beta1", "Queue", {"parent": "dev"})]},
-        "root.volcano.dev",
-    ),
-    (
-        "scheduling.sigs.k8s.io/ElasticQuota",
-        {"metadata": {"labels": {"quota.scheduling.koordinator.sh/parent": "dev"}}},
-        "root.koordinator.dev",
-    ),
-]
-
-
-@pytest.mark.parametrize(("kind", "value", "path"), [*PLACES, *PARENTS])
-def test_each_place_by_operation(kind: str, value: dict[str, Any], path: str) -> None:
-    access = Access.ADMIN if (kind, value, path) in PARENTS else Access.SUBMIT
+@rows
+def test_each_place_by_operation(
+    kind: str, value: dict[str, Any], path: str, access: Access
+) -> None:
     created = required(kind, value)
     assert [(check.path, check.access) for check in created.checks] == [(path, access)]
     assert required(kind, value, BARE) == created
