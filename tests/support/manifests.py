@@ -18,6 +18,14 @@ from tests.support.servers.webhook import announced, write_certificate
 
 Manifest = dict[str, Any]
 PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
+POLICY: Final = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: alice
+"""
+"""A policy for the servers in the manifests."""
 VERSIONS: Final = ("1.30", "1.32", "1.34")
 CUSTOM: Final = {
     "monitoring.coreos.com/v1": {"ServiceMonitor", "PodMonitor", "PrometheusRule"},

@@ -19,6 +19,7 @@ from queuegate_server.cli.policy_files import validate
 from queuegate_server.settings.load import load_settings
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
+    POLICY,
     VERSIONS,
     Manifest,
     check_hardening,
@@ -38,13 +39,6 @@ pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 CHART = Path("deploy/helm/queuegate")
 PAGE = Path("docs/how-to/helm.md").read_text(encoding="utf-8")
 SAMPLES: list[str] = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: alice
-"""
 CALLERS = {
     "dns:yunikorn-scheduler.yunikorn.svc": {"roles": ["check", "read"], "assert_groups": True},
     "cn:on-call": {"roles": ["check", "read", "admin"]},

@@ -10,9 +10,10 @@ import yaml
 from click.testing import CliRunner
 
 from queuegate_server.cli.admission import admission
-from tests.e2e.deploy.test_helm import CERT_MANAGER, POLICY, Helm
+from tests.e2e.deploy.test_helm import CERT_MANAGER, Helm
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
+    POLICY,
     VERSIONS,
     Manifest,
     check_names,

@@ -15,6 +15,7 @@ from queuegate import Client
 from queuegate.cli import main
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
+    POLICY,
     VERSIONS,
     Manifest,
     check_names,
@@ -31,13 +32,6 @@ from tests.support.rows import rows
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 SCHEDULER = Path("tests/e2e/deploy/yunikorn-scheduler.yaml")
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: alice
-"""
 
 
 @pytest.fixture(scope="module")

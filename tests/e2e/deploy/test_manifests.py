@@ -12,6 +12,7 @@ import yaml
 from queuegate_server.admission.annotations.reviews import AnnotationReviews
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
 from tests.support.manifests import (
+    POLICY,
     VERSIONS,
     Manifest,
     check_hardening,
@@ -27,13 +28,6 @@ from tests.support.manifests import (
 DEPLOY = Path("deploy")
 MADE = "made-by-make-webhook-certificate"
 KUSTOMIZE = "kustomize.config.k8s.io"
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: alice
-"""
 EXISTING = {"yunikorn-defaults": {}, "yunikorn-configs": {"queues.yaml": POLICY}}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.admission_reviews import admission_review
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.servers.two_partitions import POLICY
@@ -31,24 +32,14 @@ BURST = 60
 
 def review(user: str, *, label: str = "", queue: str = "") -> dict[str, Any]:
     """Return a review of a Volcano Job that names a queue in a label or in its field."""
-    group = "batch.volcano.sh"
     labels = {LABEL: label} if label else {}
-    request = {
-        "uid": "1",
-        "kind": {"group": group, "version": "v1alpha1", "kind": "Job"},
-        "resource": {"group": group, "version": "v1alpha1", "resource": "jobs"},
-        "namespace": "team",
-        "name": "train",
-        "operation": "CREATE",
-        "userInfo": {"username": user, "groups": []},
-        "object": {
-            "apiVersion": f"{group}/v1alpha1",
-            "kind": "Job",
-            "metadata": {"name": "train", "labels": labels},
-            "spec": {"queue": queue} if queue else {},
-        },
+    job = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "labels": labels},
+        "spec": {"queue": queue} if queue else {},
     }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return admission_review(user, job, groups=[])
 
 
 def post(webhook: Webhook, body: dict[str, Any]) -> int:

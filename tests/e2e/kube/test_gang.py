@@ -1,5 +1,6 @@
 """Placeholders of YuniKorn's gang scheduling, as its shim creates them."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,8 +8,8 @@ import pytest
 
 from tests.e2e.kube.cluster import YUNIKORN_SCHEDULER, ApiServer
 from tests.e2e.kube.queue_checks import checked
-from tests.e2e.kube.reviews import PODS, SPEC, created, make_namespaces, refusal
-from tests.support.rows import rows
+from tests.e2e.kube.reviews import PODS, created, make_namespaces, refusal
+from tests.support.rows import rows, table
 
 pytestmark = pytest.mark.timeout(600)
 QUEUE = "yunikorn.apache.org/queue"
@@ -24,25 +25,14 @@ def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield
 
 
-def driver(queue: str) -> dict[str, Any]:
+def driver(queue: str) -> Any:
     """Return the pod with which a user starts an application that has a task group."""
-    groups = '[{"name":"tg","minMember":2,"minResource":{"cpu":"1","memory":"1Gi"}}]'
-    return {
-        "metadata": {
-            "name": "driver",
-            "labels": {"yunikorn.apache.org/app-id": "app", QUEUE: queue},
-            "annotations": {
-                "yunikorn.apache.org/task-group-name": "tg",
-                "yunikorn.apache.org/task-groups": groups,
-            },
-        },
-        "spec": {**SPEC, "schedulerName": "yunikorn"},
-    }
+    return named("DRIVER", queue)
 
 
 def placeholder(
     queue: str, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None
-) -> dict[str, Any]:
+) -> Any:
     """Return what `newPlaceholder` makes (k8shim 1.9.0, pkg/cache/placeholder.go).
 
     Args:
@@ -50,50 +40,16 @@ def placeholder(
         labels: Those that the user gave the task group.
         annotations: Those that the user gave the task group.
     """
-    resources = {"cpu": "1", "memory": "1Gi"}
-    security = {
-        "privileged": False,
-        "capabilities": {"drop": ["ALL"]},
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-    }
-    container = {
-        "name": "pause",
-        "image": "registry.k8s.io/pause:3.7",
-        "imagePullPolicy": "IfNotPresent",
-        "resources": {"requests": resources, "limits": resources},
-        "securityContext": security,
-    }
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "driver", "uid": "u-1"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "tg-app-tg-1",
-            "labels": {**(labels or {}), "yunikorn.apache.org/app-id": "app", QUEUE: queue},
-            "annotations": {
-                **(annotations or {}),
-                PLACEHOLDER: "true",
-                "yunikorn.apache.org/task-group-name": "tg",
-                **{
-                    key: value
-                    for key, value in driver(queue)["metadata"]["annotations"].items()
-                    if key.endswith("task-groups")
-                },
-            },
-            "ownerReferences": [{**owner, "controller": False, "blockOwnerDeletion": True}],
-        },
-        "spec": {
-            "securityContext": {
-                "runAsNonRoot": True,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [container],
-            "restartPolicy": "Never",
-            "schedulerName": "yunikorn",
-            "terminationGracePeriodSeconds": 0,
-        },
-    }
+    pod = named("PLACEHOLDER", queue)
+    metadata = pod["metadata"]
+    metadata["labels"] = {**(labels or {}), **metadata["labels"]}
+    metadata["annotations"] = {**(annotations or {}), **metadata["annotations"]}
+    return pod
+
+
+def named(name: str, queue: str) -> Any:
+    """Return an object of the tables with the name of a queue."""
+    return json.loads(json.dumps(table(__file__, name)).replace('"QUEUE"', json.dumps(queue)))
 
 
 def test_a_gang(cluster: ApiServer) -> None:

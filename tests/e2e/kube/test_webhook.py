@@ -11,7 +11,6 @@ from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import (
     KEY,
     PODS,
-    SPEC,
     created,
     make_namespaces,
     pod,
@@ -19,6 +18,7 @@ from tests.e2e.kube.reviews import (
     refusal,
     register,
 )
+from tests.e2e.kube.scenarios import play, scenarios
 from tests.support.rows import table
 from tests.support.servers.webhook import Webhook, running_webhook
 
@@ -113,19 +113,10 @@ def test_an_outage_creates_nothing(cluster: ApiServer, webhook: Webhook) -> None
     created(cluster.ask("bob", "POST", PODS, pod("later")))
 
 
-@pytest.mark.parametrize("subresource", ["status", "resize", "ephemeralcontainers"])
-def test_a_subresource_is_no_way_around(
-    cluster: ApiServer, webhook: Webhook, subresource: str
-) -> None:
-    """`pods/status` takes annotations along; the others of this version leave them alone."""
-    path = f"{PODS}/by-{subresource}"
-    made = created(cluster.ask("bob", "POST", PODS, pod(f"by-{subresource}")))
-    forged = {"op": "add", "path": "/metadata/annotations", "value": {KEY: '{"user":"eve"}'}}
-    answer = cluster.ask("bob", "PATCH", f"{path}/{subresource}", [forged])
-    if subresource == "status":
-        assert "user info annotation change is not allowed" in refusal(answer)
-    found = created(cluster.ask("bob", "GET", path))["metadata"]["annotations"]
-    assert found == made["metadata"]["annotations"]
+@pytest.mark.usefixtures("webhook")
+@scenarios("annotation_scenarios.yaml")
+def test_no_way_around(cluster: ApiServer, steps: list[dict[str, Any]]) -> None:
+    play(cluster, steps)
 
 
 LEFT_OUT_PODS = PODS.replace("dev", "left-out")
@@ -153,37 +144,6 @@ def test_the_label_names_nobody(cluster: ApiServer, webhook: Webhook) -> None:
     answer = cluster.ask("admin", "POST", f"{LEFT_OUT_PODS}/plain/binding", binding)
     assert "user label change is not allowed" in refusal(answer)
     created(cluster.ask("admin", "DELETE", f"{LEFT_OUT_PODS}/plain", {"gracePeriodSeconds": 0}))
-
-
-def test_a_revision_is_no_way_around(cluster: ApiServer, webhook: Webhook) -> None:
-    template = {"metadata": {"annotations": {KEY: '{"user":"eve"}'}}, "spec": SPEC}
-    revision = {
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
-        "metadata": {"name": "w-1"},
-        "revision": 1,
-        "data": {"spec": {"template": template}},
-    }
-    path = "/apis/apps/v1/namespaces/dev/controllerrevisions"
-    assert "not allowed to set" in refusal(cluster.ask("bob", "POST", path, revision))
-    created(cluster.ask(CONTROLLER, "POST", path, revision))
-
-
-@pytest.mark.parametrize("path", [f"{PODS}/bound/binding", PODS.replace("pods", "bindings")])
-def test_a_binding_is_no_way_around(cluster: ApiServer, webhook: Webhook, path: str) -> None:
-    created(cluster.ask("bob", "POST", PODS, pod("bound")))
-    binding: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": "bound", "annotations": {KEY: '{"user":"eve"}'}},
-        "target": {"kind": "Node", "name": "n"},
-    }
-    assert "not allowed" in refusal(cluster.ask("admin", "POST", path, binding))
-    del binding["metadata"]["annotations"][KEY]
-    created(cluster.ask("admin", "POST", path, binding))
-    assert recorded(created(cluster.ask("bob", "GET", f"{PODS}/bound"))) == "bob"
-    options = {"gracePeriodSeconds": 0}
-    created(cluster.ask("admin", "DELETE", f"{PODS}/bound", options))
 
 
 def test_updates_that_leave_the_annotation_alone_need_no_webhook(

@@ -12,6 +12,7 @@ import trustme
 from queuegate import user_info
 from tests.e2e.yunikorn.test_scheduler import BUILT, MODULE, running_scheduler
 from tests.support import go_toolchain
+from tests.support.admission_reviews import admission_review
 from tests.support.eventually import eventually
 from tests.support.go_toolchain import BUILD_SECONDS, GoError
 from tests.support.servers import ldap_entries as entries
@@ -91,16 +92,7 @@ def webhook_for(slapd: Slapd, folder: Path, **user_info: str) -> Iterator[Webhoo
 
 def review(user: str, annotation: str | None = None) -> dict[str, Any]:
     annotations = {} if annotation is None else {user_info.ANNOTATION: annotation}
-    request = {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "namespace": "team",
-        "operation": "CREATE",
-        "userInfo": {"username": user, "groups": ["system:authenticated"]},
-        "object": {"metadata": {"name": "train", "annotations": annotations}},
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return admission_review(user, {"metadata": {"name": "train", "annotations": annotations}})
 
 
 def written_annotation(webhook: Webhook, user: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from queuegate.user_info import ANNOTATION
+from tests.support.admission_reviews import admission_review
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.rows import table
@@ -22,17 +23,8 @@ def review(user: str, annotation: str | None = None) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": "train", "namespace": "team"}
     if annotation is not None:
         metadata["annotations"] = {ANNOTATION: annotation}
-    request = {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "namespace": "team",
-        "name": "train",
-        "operation": "CREATE",
-        "userInfo": {"username": user, "groups": list(KUBERNETES)},
-        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata},
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    return admission_review(user, pod, groups=KUBERNETES)
 
 
 def written(webhook: Webhook, user: str = "sam") -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import trustme
 
 from queuegate import QueueDecisions, ReplicaRole
+from tests.support.admission_reviews import admission_review
 from tests.support.console_http import Browser, words
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
@@ -23,17 +24,7 @@ QUEUES = {"mode": "deny", "schedulers": {"places": [{"label": "example.com/queue
 
 def review(user: str, queue: str) -> dict[str, Any]:
     metadata = {"name": "train", "labels": {"example.com/queue": queue}}
-    request = {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "namespace": "team",
-        "name": "train",
-        "operation": "CREATE",
-        "userInfo": {"username": user, "groups": ["system:authenticated"]},
-        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata},
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return admission_review(user, {"metadata": metadata})
 
 
 def may(webhook: Webhook, user: str = "sam", queue: str = "root.work") -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,13 +14,18 @@ from tests.integration.admission.test_with_policy import (
     allowed,
     webhook_of,
 )
+from tests.support.admission_reviews import admission_review
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.servers.webhook import Webhook
 
 QUEUES = ",".join(f"{{name: q{number}}}" for number in range(300))
 POLICY = f"partitions: [{{name: default, queues: [{{name: root, queues: [{QUEUES}]}}]}}]"
-CONFIG_MAP = {"metadata": {"name": "yunikorn-configs"}, "data": {"queues.yaml": POLICY}}
+CONFIG_MAP = {
+    "kind": "ConfigMap",
+    "metadata": {"name": "yunikorn-configs"},
+    "data": {"queues.yaml": POLICY},
+}
 CHECKS = 2
 """How many ConfigMaps are always being checked or waiting."""
 
@@ -84,16 +88,9 @@ def observed(pid: int) -> Iterator[Children]:
 @contextmanager
 def checks_in_progress(webhook: Webhook) -> Iterator[list[int]]:
     """Have ConfigMaps checked without a pause. Yields the statuses of the answers so far."""
-    request: dict[str, Any] = {
-        "uid": "u",
-        "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
-        "operation": "UPDATE",
-        "namespace": "yunikorn",
-        "name": "yunikorn-configs",
-        "userInfo": {"username": "bob"},
-        "object": CONFIG_MAP,
-    }
-    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    body = admission_review(
+        *("bob", CONFIG_MAP), namespace="yunikorn", name="yunikorn-configs", operation="UPDATE"
+    )
     ended, statuses = threading.Event(), list[int]()
 
     def check() -> None:

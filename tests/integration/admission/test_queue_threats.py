@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.admission_reviews import admission_review
 from tests.support.rows import rows, table
 from tests.support.servers.webhook import Webhook, running_webhook
 
@@ -18,20 +19,8 @@ OPERATOR = "system:serviceaccount:operators:operator"
 
 def review(user: str, metadata: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
     """Return a review of a new custom resource that no rule lists."""
-    request = {
-        "uid": "1",
-        "kind": {"group": "example.com", "version": "v1", "kind": "Training"},
-        "namespace": "team",
-        "operation": "CREATE",
-        "userInfo": {"username": user, "groups": ["operators"]},
-        "object": {
-            "apiVersion": "example.com/v1",
-            "kind": "Training",
-            "metadata": metadata,
-            **spec,
-        },
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    thing = {"apiVersion": "example.com/v1", "kind": "Training", "metadata": metadata, **spec}
+    return admission_review(user, thing, groups=["operators"])
 
 
 @contextmanager

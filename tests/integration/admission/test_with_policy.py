@@ -17,6 +17,7 @@ from queuegate_server.admin.readiness import Phase
 from queuegate_server.server.webhook import PolicyBackend
 from queuegate_server.settings.load import load_settings
 from queuegate_server.settings.model import Settings
+from tests.support.admission_reviews import admission_review
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.rows import rows, table
@@ -33,27 +34,12 @@ DEV_FOR_BOB = POLICY.replace("alice", "bob,alice")
 TWO_OF_ONE_NAME = POLICY + "            queues: [{name: dev}]\n"
 AMBIGUOUS = 'queues.yaml:10:22: error: queue "root.prod.dev" has the same last level as "root.dev"'
 SETTINGS: Mapping[str, Any] = {"mode": "deny", "schedulers": {"volcano": {}}}
-JOB = {"group": "batch.volcano.sh", "version": "v1alpha1", "kind": "Job"}
 
 
 def review(user: str, queue: str = "dev") -> dict[str, Any]:
-    job = {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "train", "namespace": "team"},
-        "spec": {"queue": queue},
-    }
-    request = {
-        "uid": "1",
-        "kind": JOB,
-        "resource": {"group": JOB["group"], "version": JOB["version"], "resource": "jobs"},
-        "namespace": "team",
-        "name": "train",
-        "operation": "CREATE",
-        "userInfo": {"username": user, "groups": ["system:authenticated"]},
-        "object": job,
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    metadata = {"name": "train", "namespace": "team"}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata}
+    return admission_review(user, {**job, "spec": {"queue": queue}})
 
 
 def write_settings(folder: Path, queues: Mapping[str, Any] | None = None, **others: Any) -> Path:

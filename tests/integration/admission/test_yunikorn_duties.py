@@ -7,6 +7,7 @@ from typing import Any
 import jsonpatch
 
 from queuegate.user_info import ANNOTATION
+from tests.support.admission_reviews import admission_review
 from tests.support.servers.webhook import Webhook, patch_of, running_webhook
 
 POD: dict[str, Any] = {"metadata": {"generateName": "p-"}, "spec": {"containers": []}}
@@ -14,15 +15,7 @@ APP_ID = "yunikorn.apache.org/app-id"
 
 
 def mutated(webhook: Webhook, namespace: str, path: str = "/mutate") -> dict[str, Any]:
-    request = {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "namespace": namespace,
-        "operation": "CREATE",
-        "userInfo": {"username": "bob", "groups": ["dev"]},
-        "object": POD,
-    }
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    review = admission_review("bob", POD, groups=["dev"], namespace=namespace)
     response = webhook.review(path, review)
     assert response["allowed"], response
     pod: dict[str, Any] = jsonpatch.apply_patch(POD, patch_of(response))

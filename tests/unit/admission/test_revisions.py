@@ -13,6 +13,7 @@ from queuegate_server.admission.annotations.requests import read_review
 from queuegate_server.admission.annotations.rules import decide, verify
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
 from queuegate_server.admission.server.review_limits import MAX_REVISION_BYTES, MAX_REVISION_ENTRIES
+from tests.support.admission_reviews import admission_review
 from tests.support.rows import rows
 
 LABEL = "yunikorn.apache.org/username"
@@ -32,16 +33,10 @@ def answer(
 ) -> Any:
     """Decide the request as it arrives, as bytes."""
     revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1}
-    request = {
-        "uid": "u",
-        "kind": {"group": "apps", "version": "v1", "kind": "ControllerRevision"},
-        "namespace": "dev",
-        "operation": operation or ("CREATE" if old is None else "UPDATE"),
-        "userInfo": {"username": user},
-        "object": {**revision, "data": data},
-        "oldObject": None if old is None else {**revision, "data": old},
-    }
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    new = {**revision, "data": data}
+    before = None if old is None else {**revision, "data": old}
+    operation = operation or ("CREATE" if old is None else "UPDATE")
+    review = admission_review(user, new, groups=[], oldObject=before, operation=operation)
     return rule(read_review(json.dumps(review).encode()), SETTINGS, {})
 
 

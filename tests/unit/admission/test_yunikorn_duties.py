@@ -16,6 +16,7 @@ from queuegate_server.admission.annotations.workloads import METADATA
 from queuegate_server.admission.annotations.yunikorn_duties import add_duties, application_id
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
 from queuegate_server.admission.server.review import AdmissionResponse
+from tests.support.admission_reviews import admission_review
 from tests.support.rows import rows
 
 FILTER = "admissionController.filtering."
@@ -145,15 +146,7 @@ def test_a_second_pass_changes_nothing(
 
 
 def test_reviews_of_the_api_server_are_decoded_far_enough() -> None:
-    asked = {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "namespace": "dev",
-        "operation": "CREATE",
-        "userInfo": {"username": "bob"},
-        "object": pod_of({"team": "a"}),
-    }
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    review = admission_review("bob", pod_of({"team": "a"}), namespace="dev")
     request = read_review(json.dumps(review).encode())
     response = add_duties(request, SETTINGS, {}, decide(request, SETTINGS, {}))
     paths = [operation["path"] for operation in response.patch]
