@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from tests.integration.admission.test_bounds import closed_at, raw_connection, review
+from tests.support.rows import rows
 from tests.support.servers.webhook import Webhook
 
 
@@ -19,15 +20,7 @@ def plain_connection(webhook: Webhook) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=60)
 
 
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        (b"POST /mutate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"411"),
-        (b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"404"),
-        (b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n", b"404"),
-        (b"PUT /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n", b"405"),
-    ],
-)
+@rows
 def test_a_body_that_nobody_reads(webhook: Webhook, head: bytes, status: bytes) -> None:
     """A client that sends all before it reads gets the answer, if the rest is not long."""
     with raw_connection(webhook) as connection:
@@ -63,14 +56,7 @@ def test_what_follows_a_request_ends_the_connection(
 @pytest.mark.parametrize(
     "rest", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 40, b"POST /mutate HTTP/1.1\r\nHost: x\r\n\r\n"]
 )
-@pytest.mark.parametrize(
-    "first",
-    [
-        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
-    ],
-    ids=["websocket", "tunnel"],
-)
+@rows
 def test_nothing_is_parsed_after_a_request_for_another_protocol(
     webhook: Webhook, first: bytes, rest: bytes
 ) -> None:
