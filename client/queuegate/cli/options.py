@@ -25,7 +25,7 @@ LIST_TIMEOUT: Final = 30.0
 queues, and listing users requires directory queries.
 """
 OF_SERVER: Final = (
-    *("admission", "convert", "diff", "ldap-check", "ldap-presets", "lint", "prove", "serve"),
+    *("admission", "convert", "diff", "lint", "prove", "serve"),
     *("source-check", "test", "token", "validate"),
 )
 """The commands of `queuegate-server`. They are listed here because that program may not be

@@ -1,6 +1,5 @@
-"""Help with configuring LDAP resolvers: `ldap-presets`, and the part of `source-check` for LDAP."""
+"""The part of `source-check` for LDAP, which asks every server."""
 
-import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -9,7 +8,6 @@ import click
 
 from queuegate_server.cli.lookup_output import show_outcome, show_step
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
-from queuegate_server.identity.resolvers.ldap.defaults import PRESETS
 from queuegate_server.identity.resolvers.ldap.discovery import (
     ServerUrl,
     discover_servers,
@@ -21,18 +19,6 @@ from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatist
 
 if TYPE_CHECKING:
     from queuegate_server.identity.resolvers.ldap.notes import Examination
-
-
-@click.command("ldap-presets")
-def ldap_presets() -> None:
-    """List the LDAP presets and their options.
-
-    The output is YAML. Its options can be copied to a resolver in queuegate.yaml.
-    """
-    for preset, options in PRESETS.items():
-        click.echo(f"{preset}:")
-        for option, value in options.items():
-            click.echo(f"  {option}: {json.dumps(value)}")  # JSON is also valid YAML
 
 
 async def check_ldap(options: LdapOptions, user: str, *, is_for_yunikorn: bool) -> bool | None:

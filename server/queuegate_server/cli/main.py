@@ -53,12 +53,11 @@ def command_group() -> "click.Group":
     from queuegate_server.cli.command_group import CommandGroup
     from queuegate_server.cli.convert import convert
     from queuegate_server.cli.diff import diff
-    from queuegate_server.cli.ldap_check import ldap_presets
     from queuegate_server.cli.policy_files import lint, validate
     from queuegate_server.cli.policy_test import policy_test
     from queuegate_server.cli.prove import prove
     from queuegate_server.cli.serve import serve
-    from queuegate_server.cli.source_check import ldap_check, source_check
+    from queuegate_server.cli.source_check import source_check
     from queuegate_server.cli.token import token
 
     commands = (
@@ -71,8 +70,6 @@ def command_group() -> "click.Group":
         policy_test,
         convert,
         source_check,
-        ldap_check,
-        ldap_presets,
         token,
     )
     group = CommandGroup(

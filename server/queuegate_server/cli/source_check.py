@@ -1,4 +1,4 @@
-"""`queuegate-server source-check` and `ldap-check`: look up one user in a resolver."""
+"""`queuegate-server source-check`: look up one user in a resolver."""
 
 import asyncio
 import logging
@@ -63,47 +63,11 @@ def source_check(config: Path, name: str, user: str, overrides: tuple[str, ...])
     _run({each: resolvers[each] for each in names}, user, settings)
 
 
-@click.command("ldap-check")
-@config_option(required=True)
-@click.option("--user", required=True, help="The user to look up.")
-@click.option("--resolver", help="The name of the resolver, if there are several of type ldap.")
-@overrides_option
-def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
-    """Look up one user on every server of a directory, and show every step.
-
-    The older name of `source-check`, for resolvers of type ldap.
-
-    Exit status: 0 if all servers find the user with the same groups and changes can be followed, 1
-    if not, 2 for incorrect usage or configuration.
-    """
-    settings = _settings(config, overrides)
-    name = _name_of_ldap(settings.resolvers, resolver)
-    _run({name: settings.resolvers[name]}, user, settings)
-
-
 def _settings(config: Path, overrides: tuple[str, ...]) -> Settings:
     try:
         return load_settings(config, os.environ, overrides)
     except SettingsError as error:
         raise Failure(f"the settings are not valid\n{error}") from None
-
-
-def _name_of_ldap(resolvers: Mapping[str, ConfiguredResolver], name: str | None) -> str:
-    """Return the name of a resolver of type ldap: the given one, or else the only one."""
-    known = [key for key, each in resolvers.items() if isinstance(each.options, LdapOptions)]
-    if name is None and len(known) == 1:
-        return known[0]
-    if name in known:
-        return name
-    if not known:
-        raise Failure("the settings contain no resolver of type ldap")
-    names = ", ".join(known)
-    if name is None:
-        raise Failure(f"choose a resolver of type ldap with --resolver: {names}")
-    configured = resolvers.get(name)
-    if configured is not None and isinstance(configured.options, ChainOptions):
-        raise Failure(f"{name} is a chain: choose one of its resolvers, of type ldap: {names}")
-    raise Failure(f"--resolver {name}: no resolver of type ldap has this name; choose from {names}")
 
 
 def _is_yunikorn(source: PolicySource) -> bool:

@@ -19,7 +19,7 @@ from tests.support.rows import rows
 REFERENCE = Path("docs/reference/metrics.md").read_text(encoding="utf-8")
 RUNBOOK = Path("docs/runbook")
 STEPS = {"user search", "group search"}
-"""Of `ldap-check`, which the server builds from two words."""
+"""Of `source-check`, which the server builds from two words."""
 MKDOCS = Path("mkdocs.yml").read_text(encoding="utf-8")
 RULES = Path("deploy/helm/queuegate/alerts.yml")
 GROUPS = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]

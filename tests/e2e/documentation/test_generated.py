@@ -34,7 +34,7 @@ def test_webhook_configurations_are_up_to_date() -> None:
 @pytest.mark.parametrize(
     ("command", "variable", "page"),
     [
-        ("ldap-check --user a", "QUEUEGATE_CONFIG", "*Required*, unless `{}` is set. |"),
+        ("source-check a b", "QUEUEGATE_CONFIG", "*Required*, unless `{}` is set. |"),
         ("admission --tls-key a", "QUEUEGATE_ADMISSION_TLS_CERT", "Variable: `{}`. |"),
         ("admission --tls-cert a", "QUEUEGATE_ADMISSION_TLS_KEY", "Variable: `{}`. |"),
     ],

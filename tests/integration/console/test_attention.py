@@ -68,11 +68,11 @@ def test_a_resolver_that_is_down(tmp_path: Path) -> None:
     resolver = {
         "type": "listing",
         "folder": str(tmp_path),
-        "breaker_failures": 2,
-        "breaker_pause": 3600,
         "lookup_timeout": "60s",
     }
-    with running_console(tmp_path, resolvers={"directory": resolver}) as console:
+    guard = "identity.guarded_resolver"
+    constants = {f"{guard}.BREAKER_FAILURES": 2, f"{guard}.BREAKER_PAUSE_SECONDS": 3600}
+    with running_console(tmp_path, constants, resolvers={"directory": resolver}) as console:
         browser = Browser(console.url)
         question = "access?queue=root.engineering.ci&user="
         assert f"resolver 'directory' is unavailable: {REFUSED}" in words(

@@ -92,7 +92,7 @@ partitions:
 
 
 def check(kdc: Kdc, config: Path) -> tuple[int, str]:
-    command = ("ldap-check", "--config", str(config), "--user", "bob")
+    command = ("source-check", "--config", str(config), "corp", "bob")
     done = run(*command, environment=kdc.environment)
     return done.returncode, done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""`queuegate-server ldap-check`: its output for an administrator."""
+"""`queuegate-server source-check` with LDAP: its output for an administrator."""
 
 import contextlib
 import socket
@@ -13,7 +13,7 @@ import trustme
 from click.testing import CliRunner
 
 from queuegate_server.cli.policy_files import validate
-from queuegate_server.cli.source_check import ldap_check
+from queuegate_server.cli.source_check import source_check
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.ldap_entries import base, dn, entry, group, person
 from tests.support.servers.queuegate_server import server_command
@@ -46,7 +46,7 @@ resolvers:
 def run(config: Path, *arguments: str) -> tuple[int, str]:
     """Run the command in this process; the first test runs it as the program that it is."""
     command = ["--config", str(config), *arguments]
-    done = CliRunner(env={"LDAPNOINIT": "1"}).invoke(ldap_check, command)
+    done = CliRunner(env={"LDAPNOINIT": "1"}).invoke(source_check, command)
     assert done.exception is None or isinstance(done.exception, SystemExit)
     return done.exit_code, done.output
 
@@ -87,7 +87,7 @@ def test_every_step_is_shown(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
 ) -> None:
     config = settings(tmp_path, ca_file, password_file, directory.url, directory.tls_url)
-    command = server_command("ldap-check", "--config", str(config), "--user", "alice")
+    command = server_command("source-check", "--config", str(config), "corp", "alice")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     output = done.stdout + done.stderr
     assert done.returncode == 0, output
@@ -104,7 +104,7 @@ def test_failed_steps_come_with_advice(
 ) -> None:
     dead = f"ldap://127.0.0.1:{free_port()}"
     config = settings(tmp_path, ca_file, password_file, dead, directory.url)
-    status, output = run(config, "--user", "alice")
+    status, output = run(config, "corp", "alice")
     assert status == 1
     assert "FAIL  connect" in output
     assert "127.0.0.1: Connection refused" in output
@@ -113,7 +113,7 @@ def test_failed_steps_come_with_advice(
     # Nobody knows what the other one would have said.
     assert "the servers disagree" not in output
     password_file.write_text("wrong secret")
-    status, output = run(config, "--user", "alice")
+    status, output = run(config, "corp", "alice")
     assert status == 1
     assert "FAIL  bind" in output
     assert "advice: check bind_dn and the password" in output
@@ -122,7 +122,7 @@ def test_failed_steps_come_with_advice(
 
 def test_unknown_user(tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path) -> None:
     config = settings(tmp_path, ca_file, password_file, directory.url)
-    status, output = run(config, "--user", "ALICE")
+    status, output = run(config, "corp", "ALICE")
     assert status == 1
     assert "no such user: the directory spells the name differently" in output
     assert "user_match: casefold accepts it" in output
@@ -133,7 +133,7 @@ def test_servers_that_disagree(
 ) -> None:
     own_directory.add(group("more", dn("bob")))
     config = settings(tmp_path, ca_file, password_file, directory.url, own_directory.url)
-    status, output = run(config, "--user", "bob")
+    status, output = run(config, "corp", "bob")
     assert status == 1
     assert "the servers disagree" in output
 
@@ -144,7 +144,7 @@ def test_faults_between_the_steps_come_with_advice_too(
     config = settings(
         tmp_path, ca_file, password_file, directory.url, more="    nested: in_chain\n"
     )
-    status, output = run(config, "--user", "bob")
+    status, output = run(config, "corp", "bob")
     assert status == 1
     assert "(set nested: walk)" in output
 
@@ -153,7 +153,7 @@ def test_starttls_at_a_port_of_ldaps(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
 ) -> None:
     config = settings(tmp_path, ca_file, password_file, f"ldap://127.0.0.1:{directory.tls_port}")
-    status, output = run(config, "--user", "bob")
+    status, output = run(config, "corp", "bob")
     assert status == 1
     assert "FAIL  starttls" in output
     assert "advice: check whether the port is for ldap://" in output
@@ -164,7 +164,7 @@ def test_names_in_the_directory_cannot_steer_the_terminal(
 ) -> None:
     own_directory.add(group("a\u202eb", dn("carol")) + group("a\x1b[31m\nb", dn("carol")))
     config = settings(tmp_path, ca_file, password_file, own_directory.url)
-    status, output = run(config, "--user", "carol")
+    status, output = run(config, "corp", "carol")
     assert status == 0
     assert "\x1b" not in output
     assert "\u202e" not in output
@@ -177,7 +177,7 @@ def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: 
     config = settings(
         tmp_path, ca_file, password_file, "ldaps://a", more="    user_filter: (uid=x)\n"
     )
-    status, output = run(config, "--user", "alice")
+    status, output = run(config, "corp", "alice")
     assert status == 2
     assert "user_filter: is not a valid user filter" in output
     config = settings(
@@ -185,18 +185,10 @@ def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: 
         ca_file,
         password_file,
         "ldaps://a",
-        more="  all: {type: chain, resolvers: [accounts, corp]}\n",
     )
-    status, output = run(config, "--user", "alice", "--resolver", "all")
+    status, output = run(config, "crop", "alice")
     assert status == 2
-    assert "all is a chain: choose one of its resolvers, of type ldap: corp" in output
-    status, output = run(config, "--user", "alice", "--resolver", "crop")
-    assert status == 2
-    assert "--resolver crop: no resolver of type ldap has this name; choose from corp" in output
-    config.write_text("resolvers: {accounts: {type: os}}\n")
-    status, output = run(config, "--user", "alice")
-    assert status == 2
-    assert "the settings contain no resolver of type ldap" in output
+    assert "the settings contain no resolver crop; they contain" in output
 
 
 def test_validate_finds_errors_before_the_start(
@@ -218,7 +210,7 @@ def test_validate_finds_errors_before_the_start(
     assert output.count("queuegate.yaml:") == 3
 
 
-def test_what_a_server_fails_ldap_check_fails(
+def test_what_a_server_fails_source_check_fails(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
 ) -> None:
     """Each request is in time, and all of them together are not."""
@@ -227,7 +219,7 @@ def test_what_a_server_fails_ldap_check_fails(
         config = settings(
             tmp_path, ca_file, password_file, f"ldap://127.0.0.1:{port}", more=times + PLAIN
         )
-        status, output = run(config, "--user", "alice")
+        status, output = run(config, "corp", "alice")
     assert status == 1
     assert "timed out after 0.3 s (lookup_timeout)" in output
     assert "the lookup took longer than 0.3 s (lookup_timeout)" in output
@@ -241,7 +233,7 @@ def test_a_slow_request_names_its_limit(
         config = settings(
             tmp_path, ca_file, password_file, f"ldap://127.0.0.1:{port}", more=times + PLAIN
         )
-        status, output = run(config, "--user", "alice")
+        status, output = run(config, "corp", "alice")
     assert status == 1
     assert "did not answer within 0.1 s (operation_timeout)" in output
 
@@ -297,7 +289,7 @@ def test_a_referral_names_its_server(
         config = settings(tmp_path, ca_file, password_file, slapd.url)
         text = config.read_text().replace("ou=people,dc=lab", "ou=elsewhere,dc=lab")
         config.write_text(text)
-        status, output = run(config, "--user", "alice")
+        status, output = run(config, "corp", "alice")
     assert status == 1
     assert f"the server refers to {other}" in output
     assert "Referral (10)" in output
@@ -314,7 +306,7 @@ def test_names_that_no_acl_can_list_are_quoted(
 ) -> None:
     own_directory.add(group("eng, prod", dn("carol")) + group("domain users", dn("carol")))
     config = settings(tmp_path, ca_file, password_file, own_directory.url)
-    status, output = run(config, "--user", "carol")
+    status, output = run(config, "corp", "carol")
     assert status == 0
     assert 'groups (3): level1, "eng, prod", domain users\n' in output
     assert 'note: no ACL can list "eng, prod": commas and spaces separate names\n' in output
@@ -343,7 +335,7 @@ def test_names_with_spaces(
         policy = tmp_path / "policy"
         policy.write_text(text)
         config.write_text(f"policy: {{path: {policy}}}\n{config.read_text()}")
-    status, output = run(config, "--user", "carol")
+    status, output = run(config, "corp", "carol")
     assert status == 0
     note = "note: no ACL of a queues.yaml can list domain users: a space separates users from"
     assert (note in output) is is_noted
@@ -355,13 +347,13 @@ def test_memberships_outside_of_the_base(
 ) -> None:
     more = f"    groups_from: {groups_from}\n"
     config = settings(tmp_path, ca_file, password_file, directory.url, more=more)
-    status, output = run(config, "--user", "bob")
+    status, output = run(config, "corp", "bob")
     assert status == 0
     assert "groups (1): analytics" in output
     note = note_of(output)
     assert "1 membership is outside group_base and ignored" in note
     assert f"'cn=outside,ou=more,{SUFFIX}'" in note
-    status, output = run(config, "--user", "alice")
+    status, output = run(config, "corp", "alice")
     assert status == 0
     assert "note" not in output
 
@@ -371,7 +363,7 @@ def test_memberships_within_the_base_of_another_kind(
 ) -> None:
     more = f"    more_groups: [{{group_base: 'ou=more,{SUFFIX}'}}]\n"
     config = settings(tmp_path, ca_file, password_file, directory.url, more=more)
-    status, output = run(config, "--user", "bob")
+    status, output = run(config, "corp", "bob")
     assert status == 0
     assert "groups (2): analytics, outside" in output
     assert "note" not in output
@@ -383,7 +375,7 @@ def test_groups_of_one_name(
     own_directory.add(group("analytics", dn("carol"), where=f"ou=more,{SUFFIX}"))
     more = f"    more_groups: [{{group_base: 'ou=more,{SUFFIX}'}}]\n"
     config = settings(tmp_path, ca_file, password_file, own_directory.url, more=more)
-    status, output = run(config, "--user", "alice")
+    status, output = run(config, "corp", "alice")
     assert status == 0
     assert "groups (2): analytics, Ops" in output
     assert (
@@ -391,7 +383,7 @@ def test_groups_of_one_name(
         f"'cn=analytics,{GROUPS}' and 'cn=analytics,ou=more,{SUFFIX}': rename" in note_of(output)
     )
     config.write_text(f"{config.read_text()}    unique_group_names: true\n")
-    status, output = run(config, "--user", "alice")
+    status, output = run(config, "corp", "alice")
     assert status == 1
     assert (
         "lookup failed: several groups have the name 'analytics', such as "
@@ -407,7 +399,7 @@ def test_nobody_has_member_of(
     with running_slapd(tmp_path / "slapd", ca, "", load=ldif) as slapd:
         more = "    groups_from: member_of\n"
         config = settings(tmp_path, ca_file, password_file, slapd.url, more=more)
-        status, output = run(config, "--user", "alice")
+        status, output = run(config, "corp", "alice")
         assert status == 0
         assert "groups (0): none" in output
         assert "root DSE: read" in output
@@ -434,7 +426,7 @@ def test_names_with_a_domain_part(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path, user: str, part: str
 ) -> None:
     config = settings(tmp_path, ca_file, password_file, directory.url)
-    status, output = run(config, "--user", user)
+    status, output = run(config, "corp", user)
     assert status == 1
     assert "no such user" in output
     assert part in note_of(output)

@@ -104,7 +104,7 @@ def test_missing(tmp_path: Path, machine: Machine, part: str, more: str, message
         (validate, 1),
         (("validate", *config), 1),
         (("serve", *config, "--listen", "127.0.0.1:0"), 2),
-        (("ldap-check", *config, "--user", "alice"), 2),
+        (("source-check", *config, "corp", "alice"), 2),
     ):
         found = run(*command, environment=environment)
         assert found[0] == status, found

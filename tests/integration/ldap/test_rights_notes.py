@@ -1,4 +1,4 @@
-"""What `ldap-check` says about entries that the bind account's searches miss, with a real slapd."""
+"""What `source-check` says about entries that searches of the bind account miss, with slapd."""
 
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def test_a_note_says_why(
 ) -> None:
     with running_slapd(tmp_path / "slapd", ca, ENTRIES, first_access=first_access) as slapd:
         config = settings(tmp_path, ca_file, password_file, slapd.url, more=more)
-        found, output = run(config, "--user", user)
+        found, output = run(config, "corp", user)
     assert note in output
     assert found == status
 
@@ -122,7 +122,7 @@ def test_nothing_is_said_about_what_is_visible(
 ) -> None:
     with running_slapd(tmp_path / "slapd", ca, ENTRIES) as slapd:
         config = settings(tmp_path, ca_file, password_file, slapd.url, more=more)
-        status, output = run(config, "--user", "alice")
+        status, output = run(config, "corp", "alice")
     assert status == 0
     assert "note:" not in output
     assert "warning:" not in output
@@ -144,7 +144,7 @@ def test_a_warning_of_accounts_whose_lock_may_not_be_read(
         slapd.modify(change(dn("gone"), "add: pwdEndTime", "pwdEndTime: 20200101000000Z"))
         refuse = "    disabled_users: refuse\n"
         config = settings(tmp_path, ca_file, password_file, slapd.url, more=refuse)
-        status, output = run(config, "--user", "alice")
+        status, output = run(config, "corp", "alice")
     assert status == 0
     assert "groups (1): data" in output
     warning = (
@@ -184,7 +184,7 @@ def test_dynamic_groups(
     settings_of_groups = "".join(f"    {key}: {value}\n" for key, value in more.items())
     with running_slapd(tmp_path / "slapd", ca, ENTRIES + DYNAMIC, **DYNLIST) as slapd:
         config = settings(tmp_path, ca_file, password_file, slapd.url, more=settings_of_groups)
-        _, output = run(config, "--user", "alice")
+        _, output = run(config, "corp", "alice")
     assert groups in output
     about = [line for line in output.splitlines() if "memberOf lists" in line]
     assert all(f"such as 'cn=dynamic,{GROUPS}'" in line for line in about)
@@ -245,5 +245,5 @@ def test_a_user_of_many_groups(
         tmp_path / "slapd", ca, MANY + DYNAMIC, first_access=first_access, **DYNLIST
     ) as slapd:
         config = settings(tmp_path, ca_file, password_file, slapd.url, more=settings_of_groups)
-        _, output = run(config, "--user", "alice")
+        _, output = run(config, "corp", "alice")
     assert not [note for note in notes if note not in output], output

@@ -1,7 +1,7 @@
 """Servers with the console, for tests in a browser and for the pictures in the documentation."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +47,12 @@ class RunningConsole:
 
 
 @contextmanager
-def running_console(folder: Path, **settings: Any) -> Iterator[RunningConsole]:
+def running_console(
+    folder: Path, constants: Mapping[str, object] | None = None, **settings: Any
+) -> Iterator[RunningConsole]:
     """Serve the example policy, with people in a directory and some denials in the audit log."""
-    with _running(folder, [{"path": "examples/queues.yaml"}], PEOPLE, settings) as console:
+    policies = [{"path": "examples/queues.yaml"}]
+    with _running(folder, policies, PEOPLE, settings, constants) as console:
         with _client(console) as client:
             for user, queue in DENIED:
                 try:
@@ -105,8 +108,10 @@ def _running(
     policies: list[dict[str, str]],
     people: dict[str, Any],
     more: dict[str, Any],
+    constants: Mapping[str, object] | None = None,
 ) -> Iterator[RunningConsole]:
     directory = ScriptedDirectory(folder)
+    directory.constants |= constants or {}
     directory.reset(people)
     resolver = directory.resolver(type="listing")
     names = ["default", *(each["partition"] for each in policies if "partition" in each)]

@@ -1,4 +1,4 @@
-"""Records the steps of lookups and connections, for metrics and `ldap-check`."""
+"""Records the steps of lookups and connections, for metrics and `source-check`."""
 
 import logging
 import time

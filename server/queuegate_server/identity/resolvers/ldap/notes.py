@@ -1,4 +1,4 @@
-"""Looks up a user for `ldap-check`, with notes on what may be misconfigured.
+"""Looks up a user for `source-check`, with notes on what may be misconfigured.
 
 The notes are about ignored memberships, unreadable attributes, domain parts and groups of the same
 name; the warnings, about accounts that keep groups although they may be disabled.
