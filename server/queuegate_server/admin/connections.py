@@ -11,6 +11,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawRequestMessage
 
 from queuegate_server.files.certificates import CertificateReloader
+from queuegate_server.runtime import pauses
 from queuegate_server.runtime.tcp import address_of, open_tcp
 from queuegate_server.settings.listeners import HostPort
 
@@ -38,8 +39,6 @@ DISCARD_SECONDS: Final = 1.0
 answer."""
 _DISCARD_PAUSE_SECONDS: Final = 0.05
 """The pause after each part that is dropped. A part has up to 64 KiB."""
-_RETRY_SECONDS: Final = 0.1
-"""The pause after a failed accept, which may be due to a lack of file descriptors."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -366,10 +365,10 @@ class HttpConnections(Generic[C]):
                     raise
             except OSError as error:
                 self._log.warning("cannot accept a connection", extra={"error": str(error)})
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(pauses.ACCEPT.first)
             except Exception:  # keep accepting
                 self._log.exception("cannot accept a connection")
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(pauses.ACCEPT.first)
 
     def _take(self, server: web.Server, accepted: socket.socket) -> None:
         """Start a connection. At the limit, abort the oldest connection, so that idle connections

@@ -14,13 +14,13 @@ from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.steps import Join, Loss, Receipt
 from queuegate_server.fleet.stream import Stream
 from queuegate_server.reloads import ReloadCause
+from queuegate_server.runtime import pauses
 from queuegate_server.sync.barrier import Unconfirmed
 from queuegate_server.sync.changes import LocalChanges
 from queuegate_server.sync.hub import CannotShip
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 CATCH_UP_SECONDS: Final = 0.05
-RETRY_SECONDS: Final = 0.2
 
 
 @dataclass(slots=True, eq=False)
@@ -53,12 +53,12 @@ class Follower:
                     if not await self._receive(event):
                         break
             except StoreUnavailable:
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(pauses.FLEET_EVENTS.first)
             except MalformedEntry as error:
                 loss = self._session.malformed(error, position.epoch, self._clock())
                 if loss is not None:
                     await self.stop(loss)
-                    await asyncio.sleep(RETRY_SECONDS)
+                    await asyncio.sleep(pauses.FLEET_EVENTS.first)
             except Exception:
                 _LOG.exception("unexpected error while applying an event of the fleet")
                 await self.stop(self._session.stop("an event cannot be applied"))

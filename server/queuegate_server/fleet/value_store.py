@@ -12,6 +12,7 @@ from queuegate_server.fleet.connection import StoreConnection, StoreUnavailable
 from queuegate_server.fleet.keys import MAC_BYTES
 from queuegate_server.fleet.scripts import READ_VALUES
 from queuegate_server.fleet.shared_groups import MAX_VALUE_BYTES, ValueUnavailable
+from queuegate_server.runtime import pauses
 
 _LOG = logging.getLogger("queuegate_server.fleet.value_store")
 
@@ -27,9 +28,8 @@ MAX_UNWRITTEN: Final = 10_000
 """The maximum number of values waiting to be written. Additional values are not shared."""
 MAX_FAILURES: Final = 3
 """The number of consecutive failed reads that opens the circuit."""
-RECONNECT_INTERVAL: Final = 0.5
 FREQUENT: Final = 5.0
-"""If the circuit opens again within this many seconds, it stays open for RECONNECT_INTERVAL."""
+"""If the circuit opens again within this many seconds, it stays open for `pauses.FLEET_VALUES`."""
 CONNECT_BUDGET: Final = 5.0
 PROBE_MILLISECONDS: Final = 1
 """The TTL of the key created to probe whether Redis permits writes."""
@@ -198,7 +198,7 @@ class BatchingStore:
             now = asyncio.get_running_loop().time()
             is_frequent, self._opened_at = now < self._opened_at + FREQUENT, now
             if is_frequent:
-                await asyncio.sleep(RECONNECT_INTERVAL)
+                await asyncio.sleep(pauses.FLEET_VALUES.first)
         while True:
             try:
                 await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)
@@ -212,7 +212,7 @@ class BatchingStore:
                     _LOG.warning("cannot read shared groups from Redis: %s", error)
                     was_logged = True
                 self._connection.reconnect()
-                await asyncio.sleep(RECONNECT_INTERVAL)
+                await asyncio.sleep(pauses.FLEET_VALUES.first)
             else:
                 break
         if was_logged:

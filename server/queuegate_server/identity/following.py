@@ -7,7 +7,6 @@ as for other resolvers. In a fleet, one replica follows, and the others get its 
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import Final, NamedTuple
 
 from queuegate_server.identity.resolver import CannotFollow, Following
 from queuegate_server.identity.shared import FollowerLease
+from queuegate_server.runtime import pauses
 from queuegate_server.runtime.single_flight import is_being_cancelled
 from queuegate_server.throttling import TokenBucket
 
@@ -25,17 +25,11 @@ MAX_USERS_PER_SECOND: Final = 1_000
 earlier one. If there are more, all users are invalidated."""
 ALL_INTERVAL: Final = 1.0
 """The minimum number of seconds between invalidations of all users."""
-MIN_PAUSE: Final = 1.0
-MAX_PAUSE: Final = 60.0
-"""The pauses between failures and restarts, in seconds: the first one, and the longest one."""
-PAUSE_JITTER: Final = 0.2
 STABLE_SECONDS: Final = 60.0
 """After following for this long, a failure counts as the first one."""
 MAX_SILENCE: Final = 300.0
 """How long a resolver may follow without calling `reached`, in seconds. It is then restarted."""
 MAX_POSITION_BYTES: Final = 16 * 1024
-RETRY_SECONDS: Final = 1.0
-"""The pause before an invalidation that has failed unexpectedly is retried."""
 CLOSE_SECONDS: Final = 3.0
 """How long `close` waits for the resolver to stop and the lease to be released."""
 
@@ -210,9 +204,7 @@ class ChangeFollower:
         while True:
             error = await self._follow()
             self._note_failure(error)
-            pause = min(MIN_PAUSE * 2.0 ** (self._failures_in_row - 1), MAX_PAUSE)
-            spread = random.uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311 - no secret
-            await self.sleep(pause * spread)
+            await self.sleep(pauses.FOLLOWER.after(self._failures_in_row))
 
     async def _follow(self) -> str:
         """Follow until the resolver stops; return why it did."""
@@ -329,6 +321,6 @@ class ChangeFollower:
                     raise
                 # Nothing may be lost, so later reports wait.
                 _LOG.error("cannot apply changes of resolver %r", self.name, exc_info=error)
-                await self.sleep(RETRY_SECONDS)
+                await self.sleep(pauses.INVALIDATION.first)
             else:
                 return

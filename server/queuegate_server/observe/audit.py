@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queuegate_server.observe.audit_file import AuditFile, StandardOutput, Target
+from queuegate_server.runtime import pauses
 from queuegate_server.settings.observability import STDOUT, Audit
 
 _LOG = logging.getLogger("queuegate_server.audit")
@@ -26,7 +27,6 @@ MAX_GROUP_BYTES: Final = 1_048_576
 """The maximum size of a write, because the whole buffer might not fit on the disk or in a file."""
 WRITE_TIMEOUT: Final = 2.0
 SYNC_INTERVAL: Final = 1.0
-RETRY_INTERVAL: Final = 0.5
 CLOSE_TIMEOUT: Final = 5.0
 LOG_INTERVAL: Final = 10.0
 """The minimum number of seconds between log lines about the same error."""
@@ -176,7 +176,7 @@ class AuditLog:
         succeeded = self._try(lambda: self._write(data))
         while not succeeded and not self._blocks and not self._closing:
             # If the buffer fills up in the meantime, new records are dropped and counted.
-            time.sleep(RETRY_INTERVAL)
+            time.sleep(pauses.AUDIT_WRITE.first)
             succeeded = self._try(lambda: self._write(data))
         outcomes = [(entry, succeeded and lines is not None) for entry, lines in entries]
         with self._changed:

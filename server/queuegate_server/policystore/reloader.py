@@ -33,7 +33,7 @@ from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.reloads import ReloadCause
-from queuegate_server.runtime import resources
+from queuegate_server.runtime import pauses, resources
 from queuegate_server.runtime.pacing import Pace, run_with_pauses
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import error_in
@@ -41,10 +41,6 @@ from queuegate_server.settings.source_map import error_in
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 MAX_LOGGED: Final = 50
 """The maximum number of diagnostics logged per reload."""
-FIRST_RETRY_SECONDS: Final = 5.0
-"""The delay before the first retry after a parser failure. Doubles after each consecutive
-failure."""
-MAX_RETRY_SECONDS: Final = 300.0
 MAX_PAST_RELOADS: Final = 10
 MAX_PAST_DIAGNOSTICS: Final = 20
 """The maximum number of diagnostics kept for each past reload."""
@@ -103,7 +99,7 @@ class Reloader:
         self._next: asyncio.Task[ReloadState] | None = None
         self._running: asyncio.Task[ReloadState] | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._parser_failures = 0
         self._is_closed = False
         self._cause = ReloadCause.START
         self._freeing: set[asyncio.Task[None]] = set()
@@ -126,7 +122,7 @@ class Reloader:
         A call may join a queued reload but not a running one, so the files are always read after
         the call. Cancelling the call does not stop the reload. Never raises.
         """
-        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._parser_failures = 0
         return await asyncio.shield(self._start(cause))
 
     async def watch(self) -> None:
@@ -203,8 +199,8 @@ class Reloader:
 
     def _retry_later(self) -> float:
         """Schedule a retry of the reload, and return its delay in seconds."""
-        seconds = self._retry_seconds
-        self._retry_seconds = min(2 * seconds, MAX_RETRY_SECONDS)
+        self._parser_failures += 1
+        seconds = pauses.PARSER.after(self._parser_failures)
         if not self._is_closed:
             self._retry = asyncio.get_running_loop().call_later(
                 seconds, self._start, ReloadCause.RETRY

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
+from queuegate_server.runtime import pauses
 from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import reserve_tcp
@@ -27,8 +28,6 @@ from queuegate_server.sync.change_log import SERVER_BYTES
 _LOG = logging.getLogger("queuegate_server.supervisor")
 STEADY_SECONDS: Final = 10.0
 """A worker that was ready and ran for at least this many seconds is replaced without a pause."""
-MIN_PAUSE: Final = 0.25
-MAX_PAUSE: Final = 30.0
 WORKER_TIMEOUT_SECONDS: Final = 30.0
 """A worker that does not respond for this long is killed and replaced. The longest pause of a
 working one, for a large policy on a busy machine, is a few seconds; a shorter limit would kill
@@ -158,7 +157,7 @@ class Supervisor:
 
     async def _keep_running(self, index: int) -> None:
         """Run a worker, and replace it whenever it exits, until the supervisor stops."""
-        pause = 0.0
+        unsteady = 0
         while not self.stop.is_set():
             begin = time.monotonic()
             try:
@@ -172,7 +171,8 @@ class Supervisor:
                 raise WorkerError(failure)
             # On a slow machine, a worker may take as long only to fail.
             steady = was_ready and time.monotonic() - begin >= STEADY_SECONDS
-            pause = 0.0 if steady else min(max(2 * pause, MIN_PAUSE), MAX_PAUSE)
+            unsteady = 0 if steady else unsteady + 1
+            pause = pauses.WORKER.after(unsteady) if unsteady else 0.0
             self.replaced[reason] += 1
             fields = {"index": index, "status": status, "pause_seconds": pause, "failure": failure}
             _LOG.error("a worker has exited and will be replaced", extra=fields)

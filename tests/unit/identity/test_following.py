@@ -171,7 +171,7 @@ async def test_a_failed_resolver_is_restarted_at_its_position_with_back_off(
             await settle()
     assert corp.source.positions == [None, *[b"7"] * 9]
     assert corp.invalidated == [ALL]
-    bases = [min(2.0**number, following.MAX_PAUSE) for number in range(9)]
+    bases = [min(2.0**number, 60.0) for number in range(9)]
     for pause, base in zip(corp.pauses, bases, strict=True):
         assert base * 0.8 <= pause <= base * 1.2
     assert corp.follower.failures == 9

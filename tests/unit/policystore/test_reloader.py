@@ -18,7 +18,8 @@ from queuegate_server.policystore import parser_process, parsing, reloader
 from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.reloads import ReloadCause
-from queuegate_server.runtime import pacing, resources
+from queuegate_server.runtime import pacing, pauses, resources
+from queuegate_server.runtime.pauses import Pauses
 from queuegate_server.settings.model import Settings
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import wait_until
@@ -123,8 +124,7 @@ async def test_a_failure_of_the_parser_is_tried_again(
 ) -> None:
     """Nothing but the parser has failed: no change of the file would make another attempt."""
     assert not await loading.load("alice")
-    monkeypatch.setattr(reloader, "FIRST_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr(reloader, "MAX_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(pauses, "PARSER", Pauses(0.02, most=0.05))
     with monkeypatch.context() as patch:
         break_parser(patch)
         found = await loading.load("bob")
@@ -145,7 +145,7 @@ async def test_a_fault_of_the_text_is_not_tried_again(
     loading: Loading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not await loading.load("alice")
-    monkeypatch.setattr(reloader, "FIRST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(pauses, "PARSER", Pauses(0.02))
     assert "by itself" not in await loading.load("[")
     await asyncio.sleep(0.5)
     assert loading.reloader.failed == 1
@@ -181,7 +181,7 @@ async def test_what_ends_further_attempts(
     loading: Loading, monkeypatch: pytest.MonkeyPatch, ended_by: str
 ) -> None:
     assert not await loading.load("alice")
-    monkeypatch.setattr(reloader, "FIRST_RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(pauses, "PARSER", Pauses(0.5))
     with monkeypatch.context() as patch:
         break_parser(patch)
         assert "will try again" in await loading.load("bob")

@@ -21,6 +21,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     ServerFault,
 )
 from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
+from queuegate_server.runtime.pauses import directory_server
 
 T = TypeVar("T")
 
@@ -43,8 +44,6 @@ REJECTED_SECONDS: Final = 60.0
 account."""
 _MAX_FAILED_REQUESTS: Final = 3
 """The number of consecutive failed lookups after which a connected server is avoided."""
-_JITTER: Final = 0.2
-_MAX_DOUBLINGS: Final = 20
 _POLL_PASSWORD_SECONDS: Final = 1.0
 _DISCOVER_EVERY_SECONDS: Final = 300.0
 
@@ -279,13 +278,10 @@ class ServerConnection:
         if isinstance(fault, BadCredentials):
             await self._wait_for_password()
             return
-        seconds = RETRY_SECONDS
         # This server is not connected, so any connected server is a different one.
-        if any(server.is_connected for server in self._pool.servers):
-            doublings = min(max(self._failed_attempts - 1, 0), _MAX_DOUBLINGS)
-            seconds = min(RETRY_SECONDS * 2.0**doublings, FAIL_BACK_SECONDS)
-        spread = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
-        await asyncio.sleep(seconds * spread)
+        is_replaced = any(server.is_connected for server in self._pool.servers)
+        most = FAIL_BACK_SECONDS if is_replaced else RETRY_SECONDS
+        await asyncio.sleep(directory_server(RETRY_SECONDS, most).after(self._failed_attempts))
 
     async def _wait_for_password(self) -> None:
         """Wait until the password changes, but no longer than `REJECTED_SECONDS`."""
