@@ -12,7 +12,7 @@ from prometheus_client.registry import CollectorRegistry
 from docs.generate.markdown import code, page, sentence, table
 from queuegate_server.admission.annotations.requester_groups import RequesterGroups
 from queuegate_server.admission.queues.records import QueueRecords
-from queuegate_server.admission.server.metrics import AdmissionMetrics
+from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
 from queuegate_server.server.metric_families import METRICS
 from queuegate_server.supervisor.service import worker_metrics
 

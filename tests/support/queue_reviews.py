@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from queuegate.policy.acl import AclNames, parse
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import PartitionBuilder, Policy
-from queuegate_server.admission.queues.endpoint import QueueEndpoint
+from queuegate_server.admission.queues.queues_endpoint import QueueEndpoint
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.server.review import AdmissionResponse

@@ -24,10 +24,10 @@ from queuegate_server.admission.annotations.yunikorn_settings import (
     read_settings,
 )
 from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
-from queuegate_server.admission.server.app import routes
+from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
 from queuegate_server.admission.server.endpoints import Endpoint
 from queuegate_server.admission.server.https_server import WebhookServer
-from queuegate_server.admission.server.metrics import AdmissionMetrics
+from queuegate_server.admission.server.routes import routes
 from queuegate_server.admission.server.tls_connections import WebhookConnections
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.configmap import ConfigMapFolders

@@ -20,13 +20,13 @@ from queuegate_server.admission.annotations.requester_groups import RequesterGro
 from queuegate_server.admission.process import AdmissionOptions, serve_admission
 from queuegate_server.admission.queues import authorize
 from queuegate_server.admission.queues.authorize import QueueAuthorizer
-from queuegate_server.admission.queues.endpoint import QueueEndpoint
 from queuegate_server.admission.queues.places import build_places, enforced_mode
 from queuegate_server.admission.queues.policy_review import (
     reload_faults,
     review_policy,
     review_settings,
 )
+from queuegate_server.admission.queues.queues_endpoint import QueueEndpoint
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.registration.configurations import (

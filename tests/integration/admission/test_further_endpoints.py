@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 
-from queuegate_server.admission.server.app import routes
+from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
 from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.endpoints import Answer, Endpoint, Handle
-from queuegate_server.admission.server.metrics import AdmissionMetrics
 from queuegate_server.admission.server.review import MalformedReview
+from queuegate_server.admission.server.routes import routes
 
 NEVER = cast("Any", SimpleNamespace(reloads=1, failures=0, expires=0.0))
 

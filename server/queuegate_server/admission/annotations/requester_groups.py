@@ -16,7 +16,7 @@ from queuegate_server.admission.annotations.usable_groups import (
     Selection,
     UsableGroups,
 )
-from queuegate_server.admission.server.metrics import groups_omitted, groups_unavailable
+from queuegate_server.admission.server.admission_metrics import groups_omitted, groups_unavailable
 from queuegate_server.admission.server.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.admission.server.user_names import name_fault
 from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition

@@ -14,7 +14,7 @@ from queuegate_server.admission.queues.model import (
     RequiredCheck,
 )
 from queuegate_server.admission.queues.places import checked_schedulers
-from queuegate_server.admission.server.metrics import queue_decisions
+from queuegate_server.admission.server.admission_metrics import queue_decisions
 from queuegate_server.decisions.log import (
     ERROR,
     NUMBERS,

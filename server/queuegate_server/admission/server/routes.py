@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from aiohttp import web
 
+from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
 from queuegate_server.admission.server.bodies import (
     JSON,
     RequestRefusal,
@@ -20,7 +21,6 @@ from queuegate_server.admission.server.bodies import (
     write_response,
 )
 from queuegate_server.admission.server.endpoints import Answer, Endpoint, seconds_to_answer
-from queuegate_server.admission.server.metrics import AdmissionMetrics
 from queuegate_server.admission.server.review import MalformedReview
 from queuegate_server.admission.server.review_limits import BACKSTOP_SECONDS, LARGE_BODIES
 
