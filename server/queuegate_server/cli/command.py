@@ -154,14 +154,12 @@ def unreadable(file: str | Path, error: OSError) -> Diagnostic:
     return Diagnostic(shown_name(file), 0, 0, Severity.ERROR, message, remedy(error))
 
 
-def write_file(
-    file: Path, text: str, remedy: str, *, mode: int = 0o666, force: bool = False
-) -> None:
-    """Write a new file. With `force`, an existing file is overwritten. Raises Failure.
+def write_file(file: Path, text: str, remedy: str, *, mode: int) -> None:
+    """Write a new file. Raises Failure.
 
     `remedy` is added to the error message if the file exists.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL
     try:
         with os.fdopen(os.open(file, flags, mode), "w", encoding="utf-8") as stream:
             stream.write(text)

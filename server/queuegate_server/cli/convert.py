@@ -1,30 +1,21 @@
 """`queuegate-server convert`: converts the queues of a YARN cluster to a YuniKorn queues.yaml."""
 
 import sys
-from pathlib import Path
 
 import click
 
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
-from queuegate_server.cli.command import FILE, Failure, read_or_fail, reading_options, write_file
+from queuegate_server.cli.command import Failure, read_or_fail, reading_options
 from queuegate_server.formats.diagnostics import ParseError
 from queuegate_server.formats.envelope import open_envelope
-from queuegate_server.formats.registry import YUNIKORN, FormatOptions, format_of
+from queuegate_server.formats.registry import FormatOptions, format_of
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--to",
-    type=click.Choice([YUNIKORN]),
-    default=YUNIKORN,
-    show_default=True,
-    expose_value=False,
-    help="The format to write.",
-)
 @click.option(
     "--format",
     "format_name",
@@ -38,28 +29,20 @@ from queuegate_server.formats.yarn.schedulers import SCHEDULERS
     metavar="USER",
     help="The user that the ResourceManager runs as, always an administrator of the cluster.",
 )
-@click.option(
-    "--output-file",
-    type=FILE,
-    help="The file to write. [default: standard output]",
-)
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def convert(
     *,
     file: str,
     format_name: str | None,
-    output_file: Path | None,
-    force: bool,
     options: FormatOptions,
 ) -> None:
-    """Convert the queues of a YARN cluster to a YuniKorn queues.yaml.
+    """Convert the queues of a YARN cluster to a YuniKorn queues.yaml, on standard output.
 
     FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. Each user may
     submit to and administer the same queues as before. Where YuniKorn cannot express an ACL, the
     result grants less, and the loss is reported on standard error with file, line and column.
 
     Exit status: 0 converted with the same access, 1 converted, but some access could not be
-    expressed, 2 incorrect usage, or a file that cannot be read, converted or written.
+    expressed, 2 incorrect usage, or a file that cannot be read or converted.
     """
     data, name = read_or_fail(file)
     try:
@@ -80,10 +63,7 @@ def convert(
         click.echo(str(diagnostic), err=True)
     if not result.text:
         sys.exit(EXIT_FAILURE)
-    if output_file is None:
-        click.echo(result.text, nl=False)
-    else:
-        write_file(output_file, result.text, "--force overwrites it", force=force)
+    click.echo(result.text, nl=False)
     for remark in result.remarks:
         click.echo(f"note: {remark}", err=True)
     sys.exit(EXIT_NO if result.lost else 0)

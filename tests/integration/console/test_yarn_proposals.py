@@ -3,6 +3,7 @@
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def console(policy: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
-    settings = {
+    settings: dict[str, Any] = {
         "policies": [{"path": str(policy)}],
         "partitions": {"default": {"semantics": "hadoop"}},
     }
