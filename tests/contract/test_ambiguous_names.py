@@ -8,6 +8,7 @@ import pytest
 
 from queuegate.cli import main
 from tests.support.generators.yarn_files import prop
+from tests.support.rows import rows
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 Capture = pytest.CaptureFixture[str]
@@ -51,20 +52,7 @@ def run(server: RunningServer, capsys: Capture, line: str) -> tuple[int, str]:
     return status, printed + errors
 
 
-@pytest.mark.parametrize(
-    ("line", "status"),
-    [
-        ("check alice a --no-groups", 1),
-        ("explain alice a --no-groups", 1),
-        ("explain alice a --access admin --no-groups", 1),
-        ("app-check alice view --queue a --owner bob --no-groups", 1),
-        ("who-can a", 0),
-        ("who-can a --access admin", 0),
-        ("tree --prefix a", 1),
-        ("policy --prefix a", 1),
-        ("queues alice --prefix a --no-groups", 0),
-    ],
-)
+@rows
 def test_the_queues_are_named(
     server: RunningServer, capsys: Capture, line: str, status: int
 ) -> None:
@@ -77,19 +65,7 @@ def test_the_queues_are_named(
     json.loads(printed)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "check alice root.a --no-groups",
-        "check bob c --no-groups",
-        "check bob nosuch --no-groups",
-        "check bob root --no-groups",
-        "who-can c",
-        "who-can root.b.a",
-        "tree --prefix c",
-        "tree --prefix nosuch",
-    ],
-)
+@rows
 def test_other_names_need_no_note(server: RunningServer, capsys: Capture, line: str) -> None:
     assert "several queues" not in run(server, capsys, line)[1]
 

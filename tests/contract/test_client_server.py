@@ -15,6 +15,7 @@ import pytest
 import queuegate
 from queuegate import Check, CheckFailure, Reason
 from queuegate.cli import main
+from tests.support.rows import rows
 from tests.support.servers.contract import QUEUES
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
@@ -53,25 +54,7 @@ async def ask(request: pytest.FixtureRequest, address: str) -> AsyncIterator[Ask
     await call("close")
 
 
-DECISIONS: list[tuple[tuple[str, str], dict[str, Any], bool, Reason, str, str]] = [
-    (("anyone", "root.open"), {}, True, Reason.WILDCARD, "root.open", "*"),
-    (("alice", "root.DEV.new"), {}, True, Reason.USER, "root.dev", "alice"),
-    (("u", "root.dev"), {"groups": ["group1001"]}, True, Reason.GROUP, "root.dev", "group1001"),
-    (("boss", "root.closed"), {"access": "admin"}, True, Reason.USER, "root", "boss"),
-    (("u", "root.closed"), {"groups": ["g"]}, False, Reason.NO_MATCH, "", ""),
-    (("boss", "root.@recovery@"), {}, False, Reason.RECOVERY_QUEUE, "", ""),
-    (
-        ("bob", "root"),
-        {"partition": "gpu", "groups": ["alice"]},
-        True,
-        Reason.GROUP,
-        "root",
-        "alice",
-    ),
-]
-
-
-@pytest.mark.parametrize(("args", "options", "allowed", "reason", "queue", "subject"), DECISIONS)
+@rows
 async def test_decisions(
     ask: Ask,
     args: tuple[str, str],
@@ -194,23 +177,7 @@ async def test_tasks(address: str) -> None:
     assert [bool(decision) for decision in decisions] == [user == "alice" for user in users]
 
 
-COMMANDS = [
-    ("check alice root.dev", 0, "allowed: alice may submit to root.dev: an ACL of root.dev lists"),
-    ("check eve root.closed --group g", 1, "denied: eve may not submit to root.closed"),
-    ("explain eve root.dev.new --group g", 1, "root.dev.new does not exist; decided at root.dev"),
-    ("check eve ROOT.Dve --group g", 1, "\nROOT.Dve does not exist; decided at root"),
-    ("queues eve --group g", 0, "root.open"),
-    ("resolve alice --partition gpu", 0, "alice: alice"),
-    ("policy", 0, "dev  submit 'alice group1001'"),
-    ("reload", 0, "serving revision 1"),
-    ("health", 0, "serving"),
-    ("invalidate --all", 0, "dropped"),
-    ("check alice root --partition nosuch", 2, "nosuch"),
-    ("check alice nosuch", 2, "QUEUE 'nosuch' is not a full queue path"),
-]
-
-
-@pytest.mark.parametrize(("line", "status", "text"), COMMANDS)
+@rows
 def test_commands(
     address: str, capsys: pytest.CaptureFixture[str], line: str, status: int, text: str
 ) -> None:
@@ -232,20 +199,7 @@ def test_a_name_that_is_not_in_the_cache_gets_a_hint(
         assert capsys.readouterr() == (f"dropped {dropped}\n", errors)
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        (
-            "check eve ROOT.Dve",
-            "\nROOT.Dve does not exist; decided at root; did you mean root.dev?\n",
-        ),
-        (
-            "explain eve root.dev.dep.x",
-            "root.dev.dep.x does not exist; decided at root.dev; did you mean root.dev.deep?\n\n",
-        ),
-        ("check eve root.new", "root.new does not exist; decided at root\n"),
-    ],
-)
+@rows
 def test_a_queue_is_suggested(
     address: str, capsys: pytest.CaptureFixture[str], line: str, text: str
 ) -> None:

@@ -14,6 +14,7 @@ from queuegate.v1 import (
     user_groups_pb2,
     user_groups_pb2_grpc,
 )
+from tests.support.rows import rows
 from tests.support.servers.contract import (
     QUEUES,
     SUBMIT,
@@ -25,38 +26,7 @@ from tests.support.servers.contract import (
 pytestmark = pytest.mark.both_transports
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({}, (True, access_pb2.REASON_WILDCARD, "root.open", "*")),
-        ({"queue": "ROOT.Open.x.y"}, (True, access_pb2.REASON_WILDCARD, "root.open", "*")),
-        ({"queue": "root.dev"}, (True, access_pb2.REASON_USER, "root.dev", "alice")),
-        (
-            {"user": "testuser1", "queue": "root.dev.deep"},
-            (True, access_pb2.REASON_GROUP, "root.dev", "group1001"),
-        ),
-        ({"user": "nouser", "queue": "root.dev"}, (False, access_pb2.REASON_UNKNOWN_USER, "", "")),
-        ({"user": "testuser4", "queue": "root.dev"}, (False, access_pb2.REASON_NO_MATCH, "", "")),
-        (
-            {"user": "nouser", "queue": "root.dev", "groups": ("x", "group1001")},
-            (True, access_pb2.REASON_GROUP, "root.dev", "group1001"),
-        ),
-        ({"queue": "root"}, (False, access_pb2.REASON_NO_MATCH, "", "")),
-        (
-            {"user": "boss", "queue": "root.dev", "access": access_pb2.ACCESS_TYPE_ADMIN},
-            (True, access_pb2.REASON_USER, "root", "boss"),
-        ),
-        (
-            {"user": "boss", "queue": "root.@recovery@"},
-            (False, access_pb2.REASON_RECOVERY_QUEUE, "root.@recovery@", ""),
-        ),
-        (
-            {"partition": "[rm-1]gpu", "queue": "root.x"},
-            (True, access_pb2.REASON_GROUP, "root", "alice"),
-        ),
-        ({"partition": "[rm-1]default"}, (True, access_pb2.REASON_WILDCARD, "root.open", "*")),
-    ],
-)
+@rows
 def test_decisions(
     channel: grpc.Channel, fields: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
@@ -71,20 +41,7 @@ def test_decisions(
         assert answer.policy_revision == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"queue": "root.dev"}, ""),
-        ({"queue": "ROOT.Dev"}, ""),
-        ({"queue": "root"}, ""),
-        ({"queue": "ROOT.Open.x.y"}, "root.open"),
-        ({"queue": "root.analytic.reports"}, "root"),
-        ({"queue": "root.dev.deep.er", "user": "testuser1"}, "root.dev.deep"),
-        ({"queue": "root.dev.new", "user": "nouser"}, "root.dev"),
-        ({"queue": "root.@recovery@.new"}, ""),
-        ({"queue": "root.@recovery@.new", "access": access_pb2.ACCESS_TYPE_ADMIN}, "root"),
-    ],
-)
+@rows
 def test_a_missing_queue_is_said_where_it_is_decided(
     channel: grpc.Channel, fields: dict[str, Any], expected: str
 ) -> None:

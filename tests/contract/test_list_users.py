@@ -8,6 +8,7 @@ import pytest
 
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
+from tests.support.rows import rows
 from tests.support.servers.contract import QUEUES, SUBMIT, check, violations
 from tests.support.servers.queuegate_server import ADMIN, running_server
 
@@ -49,15 +50,7 @@ def test_users_and_members_of_groups(channel: grpc.Channel) -> None:
 
 
 @both_transports
-@pytest.mark.parametrize(
-    ("fields", "users", "evaluated"),
-    [
-        ({"queue": "root.dev.deep", "access": ADMINISTER}, ["boss"], ""),
-        ({"queue": "Root.New.Below"}, ["boss"], "root"),
-        ({"queue": "root.@recovery@"}, [], ""),
-        ({"queue": "root.x", "partition": "gpu"}, ["alice"], "root"),
-    ],
-)
+@rows
 def test_other_queues(
     channel: grpc.Channel, fields: dict[str, Any], users: list[str], evaluated: str
 ) -> None:

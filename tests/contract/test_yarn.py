@@ -10,6 +10,7 @@ import pytest
 import queuegate
 from queuegate import Access, Reason, StepOutcome
 from tests.support.eventually import eventually
+from tests.support.rows import rows
 from tests.support.servers.dual_stack import EXAMPLES, policies_of_both_families, served
 from tests.support.servers.queuegate_server import server_command
 
@@ -25,23 +26,7 @@ def client(folder: Path) -> Iterator[queuegate.Client]:
         yield asking
 
 
-@pytest.mark.parametrize(
-    ("partition", "queue", "user", "groups", "access", "expected"),
-    [
-        ("hadoop", "root.Datascience.Production", "John", [], "submit", "root.Datascience"),
-        ("hadoop", "Datascience.Production", "John", [], "submit", "root.Datascience"),
-        ("hadoop", "root.datascience.Production", "John", [], "submit", None),
-        ("hadoop", "root.Datascience.Production", "Jane", [], "admin", "root.Datascience"),
-        ("hadoop", "root.Test", "Jane", [], "submit", None),
-        ("hadoop", "root.Test", "Jane", [], "admin", None),
-        ("hadoop", "root.Marketing.new", "olga", ["others"], "submit", "root.Marketing"),
-        ("hadoop", "root.Test", "Bob", [], "submit", ""),
-        ("hadoop", "root.Test", "eve", ["hadoopadmgroup"], "admin", ""),
-        ("capacity", "root.support", "x", ["cfo-group"], "submit", "root.support"),
-        ("capacity", "root.eng.dev", "sherlock", [], "submit", None),
-        ("capacity", "root.eng.qa", "lead", [], "admin", "root.eng"),
-    ],
-)
+@rows
 def test_queue_access(
     client: queuegate.Client,
     partition: str,
@@ -78,19 +63,7 @@ def test_explanations(client: queuegate.Client) -> None:
     assert explanation.evaluated_queue == "root.Test"
 
 
-@pytest.mark.parametrize(
-    ("partition", "queue", "expected"),
-    [
-        ("hadoop", "Test", ""),
-        ("hadoop", "root.Test", ""),
-        ("hadoop", "test", "root"),
-        ("hadoop", "Datascience.Production.New.er", "root.Datascience.Production"),
-        ("capacity", "qa", ""),
-        ("capacity", "eng.qa", ""),
-        ("capacity", "QA", "root"),
-        ("capacity", "root.eng.new", "root.eng"),
-    ],
-)
+@rows
 def test_a_missing_queue_is_said_where_it_is_decided(
     client: queuegate.Client, partition: str, queue: str, expected: str
 ) -> None:
@@ -147,15 +120,7 @@ def test_a_policy_beside_others_may_not_lose_its_partitions(
     assert client.reload().succeeded
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("capacity-scheduler.xml", "<configuration/>", "root.queues lists no queue"),
-        ("capacity-scheduler.xml", "<allocations/>", "not <configuration>"),
-        ("fair-scheduler.xml", "", "no element found"),
-        ("fair-scheduler.xml", '<!DOCTYPE a [\n<!ENTITY x "y">\n]>\n<allocations/>', "DOCTYPE"),
-    ],
-)
+@rows
 def test_a_policy_that_becomes_another_file_is_refused(
     client: queuegate.Client, folder: Path, name: str, text: str, words: str
 ) -> None:

@@ -20,6 +20,7 @@ from queuegate_server.rpc.errors import (
 )
 from queuegate_server.settings.listeners import Listener, ListenerTls
 from queuegate_server.settings.load import load_settings
+from tests.support.rows import rows
 
 CHECK = "queuegate.v1.AccessService.CheckQueueAccess"
 RELOAD = "queuegate.v1.PolicyService.ReloadPolicy"
@@ -59,22 +60,7 @@ async def handler(_data: bytes, *, trusted: bool) -> bytes:
     return b"trusted" if trusted else b"untrusted"
 
 
-@pytest.mark.parametrize(
-    "peer",
-    [
-        "ipv4:10.0.0.1:5000",
-        "ipv4:128.0.0.1:5000",
-        "ipv4:12.7.0.1:5000",
-        "ipv6:%5B2001:db8::1%5D:5000",
-        "ipv6:%5B::1:2%5D:5000",
-        "ipv6:%5Bfe80::1%5D:1",
-        "vsock:2:1",
-        "unix:",
-        "unix-abstract:x",
-        "unknown",
-        "",
-    ],
-)
+@rows
 async def test_from_elsewhere_nobody_is_known_without_a_credential(peer: str) -> None:
     guarded = Authorizer(known(FAR)).unary(CHECK, handler)
     with pytest.raises(Unauthenticated) as caught:

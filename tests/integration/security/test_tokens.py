@@ -25,6 +25,7 @@ from tests.integration.security.authorities import (
     with_tls,
 )
 from tests.support.eventually import eventually
+from tests.support.rows import rows
 from tests.support.servers.queuegate_server import RunningServer
 
 CI = "qg_" + "c" * 43
@@ -69,19 +70,7 @@ def token_file(folder: Path, token: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("token", "code"),
-    [
-        (CI, ""),
-        (OTHER, "UNAUTHENTICATED"),
-        (CI[:-1], "UNAUTHENTICATED"),
-        (CI + "c", "UNAUTHENTICATED"),
-        (CI.upper(), "UNAUTHENTICATED"),
-        # In the file, but too short to be random.
-        (SHORT, "UNAUTHENTICATED"),
-        (ROLELESS, "PERMISSION_DENIED"),
-    ],
-)
+@rows
 def test_a_token_decides(
     server: RunningServer, authority: Authority, tmp_path: Path, token: str, code: str
 ) -> None:

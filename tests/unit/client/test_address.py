@@ -3,69 +3,17 @@
 import pytest
 
 from queuegate._address import parse
-
-ACCEPTED = [
-    ("127.0.0.1:50051", "dns:///127.0.0.1:50051"),
-    ("localhost:1", "dns:///localhost:1"),
-    ("queuegate.prod.svc.cluster.local:65535", "dns:///queuegate.prod.svc.cluster.local:65535"),
-    ("queue_gate-1.:50051", "dns:///queue_gate-1.:50051"),
-    ("unix-like:50051", "dns:///unix-like:50051"),
-    ("ipv4:50051", "dns:///ipv4:50051"),  # a host, whatever gRPC makes of such a prefix
-    ("[::1]:50051", "dns:///[::1]:50051"),
-    ("[2001:db8::a]:050051", "dns:///[2001:db8::a]:50051"),
-    ("dns:///localhost:50051", "dns:///localhost:50051"),
-    ("dns:///[::1]:50051", "dns:///[::1]:50051"),
-    ("unix:/run/queuegate.sock", "unix:/run/queuegate.sock"),
-    ("unix:///run/queuegate.sock", "unix:/run/queuegate.sock"),
-    ("unix:/run/a b%20?#.sock", "unix:/run/a%20b%2520%3F%23.sock"),
-    ("unix:/run/ü", "unix:/run/%C3%BC"),
-    ("unix:/" + "x" * 106, "unix:/" + "x" * 106),
-]
+from tests.support.rows import rows
 
 
-@pytest.mark.parametrize(("text", "target"), ACCEPTED)
+@rows
 def test_accepted(text: str, target: str) -> None:
     address = parse(text)
     assert address.text == text
     assert address.target == target
 
 
-REFUSED = [
-    ("50051", "not a host and a port"),
-    ("localhost", "not a host and a port"),
-    (":50051", "not a host and a port"),
-    ("localhost:", "the port must be a number from 1 to 65535"),
-    ("localhost:0", "the port must be a number"),
-    ("localhost:65536", "the port must be a number"),
-    ("localhost:http", "the port must be a number"),
-    ("localhost:²", "the port must be a number"),
-    ("localhost:-1", "the port must be a number"),
-    ("::1:50051", "not a host name"),
-    ("[::1:50051", "not a host name"),
-    ("[::g]:50051", "not an IPv6 address"),
-    ("[127.0.0.1]:50051", "not an IPv6 address"),
-    ("http://localhost:50051", "not a host name"),
-    ("dns:localhost:50051", "not a host name"),
-    ("dns://1.1.1.1/localhost:50051", "not a host name"),
-    ("dns:///localhost", "not a host and a port"),
-    ("dns:///dns:///a:1", "not a host name"),
-    ("a,b:50051", "not a host name"),
-    ("a b:50051", "not a host name"),
-    ("a\n:50051", "not a host name"),
-    ("-a:50051", "not a host name"),
-    ("ü:50051", "not a host name"),
-    ("user@host:50051", "not a host name"),
-    ("unix:", "must be absolute"),
-    ("unix:run/queuegate.sock", "must be absolute"),
-    ("unix://run/queuegate.sock", "must be absolute"),
-    ("unix:/a,b", "comma"),
-    ("unix:/a\0b", "NUL"),
-    ("unix:/" + "x" * 107, "exceed 107 bytes"),
-    ("unix:/" + "ü" * 54, "exceed 107 bytes"),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), REFUSED)
+@rows
 def test_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         parse(text)

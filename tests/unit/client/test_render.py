@@ -18,6 +18,7 @@ from queuegate import (
 )
 from queuegate.cli import render, server_state
 from queuegate.cli.terminal import Colors, escape
+from tests.support.rows import rows
 
 PLAIN = Colors(on=False)
 COLORED = Colors(on=True)
@@ -288,16 +289,7 @@ def test_entries_that_let_a_user_in(
     assert render.grant_row(grant) == row
 
 
-@pytest.mark.parametrize(
-    ("user", "name"),
-    [
-        ("john@CORP.EXAMPLE", "john"),
-        ("hdfs/nn1.corp.example@CORP.EXAMPLE", "hdfs"),
-        ("CORP\\john", "john"),
-        ("john", ""),
-        ("@x", ""),
-    ],
-)
+@rows
 def test_an_unknown_user_with_a_domain_part(user: str, name: str) -> None:
     answer = Decision(False, Reason.UNKNOWN_USER, "", "", 1)
     line = render.decision(Check(user, "root"), answer, PLAIN)
@@ -307,19 +299,7 @@ def test_an_unknown_user_with_a_domain_part(user: str, name: str) -> None:
     assert "domain part" not in render.decision(Check(user, "root"), denied, PLAIN)
 
 
-@pytest.mark.parametrize(
-    ("acl", "hint"),
-    [
-        ("analysts", "analysts"),
-        ("bob,dev,analysts x", "analysts, dev"),
-        (" analysts2", ""),
-        ("bob analysts2", ""),
-        ("Analysts", ""),
-        ("\n  analysts", ""),
-        ("\n\tanalysts,\n\tdev", "analysts, dev"),
-        ("\nbob\nanalysts\n", "analysts"),
-    ],
-)
+@rows
 def test_a_group_that_an_acl_lists_as_a_user(acl: str, hint: str) -> None:
     answer = queuegate.Explanation(
         Decision(False, Reason.NO_MATCH, "", "", 1),

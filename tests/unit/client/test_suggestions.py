@@ -7,6 +7,7 @@ import pytest
 from queuegate import Check, NotPermitted, PolicyInfo, PolicyQueue
 from queuegate._methods.client import ClientMethods
 from queuegate.cli.suggestions import MissingQueue, missing_queue
+from tests.support.rows import rows
 
 QUEUES = (
     *("root", "root.analytics", "root.analytics.reports", "root.analytics.notebooks"),
@@ -37,23 +38,7 @@ def client(*served: str) -> ClientMethods:
     return mock
 
 
-@pytest.mark.parametrize(
-    ("asked", "evaluated", "meant"),
-    [
-        ("root.analytic.reports", "root", "root.analytics.reports"),
-        ("ROOT.Analytic.Reports", "root", "root.analytics.reports"),
-        ("root.analytics.report", "root.analytics", "root.analytics.reports"),
-        ("analytics.report", "root.analytics", "root.analytics.reports"),
-        ("root.sandbox", "root", "root.Sandbox"),
-        ("root.analitycs", "root", "root.analytics"),
-        # Levels in between were left out.
-        ("root.reports", "root", "root.analytics.reports"),
-        ("notebook", "root", "root.analytics.notebooks"),
-        ("root.users.sue", "root", ""),
-        ("root.engineering.reports", "root.engineering", ""),
-        ("root.x", "root", ""),
-    ],
-)
+@rows
 def test_the_most_similar_queue_below_the_evaluated_one(
     asked: str, evaluated: str, meant: str
 ) -> None:

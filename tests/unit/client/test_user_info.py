@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from queuegate import user_info
 from queuegate.user_info import InvalidUserInfo, UserInfo
+from tests.support.rows import rows
 
 VECTORS: dict[str, Any] = json.loads(
     Path("tests/vectors/annotation_vectors.json").read_text(encoding="utf-8")
@@ -52,21 +53,7 @@ def test_build_vectors(case: dict[str, Any]) -> None:
     assert user_info.build(case["user"], case["groups"] or ()) == case["annotation"]
 
 
-@pytest.mark.parametrize(
-    ("text", "user"),
-    [
-        ('{"username":"alice"}', "alice"),
-        ('{"Username":"alice","groups":[]}', "alice"),
-        ('{"user":"alice","username":"bob"}', "alice"),
-        ('{"username":"bob","user":"alice"}', "alice"),
-        ('{"user":"alice","username":1}', "alice"),
-        ('{"user":"","username":"bob"}', ""),
-        ('{"username":"alice","USERNAME":null}', "alice"),
-        ('{"username":"bob","username":"alice"}', "alice"),
-        ('{"user":null,"username":"alice"}', "alice"),
-        ('{"u\u017fer":"alice"}', "alice"),
-    ],
-)
+@rows
 def test_name_of_the_user(text: str, user: str) -> None:
     assert user_info.parse(text).user == user
 
@@ -133,17 +120,7 @@ def test_no_user_is_nobody(pod: dict[str, Any] | None) -> None:
     assert user_info.from_pod(pod) == UserInfo("nobody")
 
 
-@pytest.mark.parametrize(
-    ("metadata", "message"),
-    [
-        ({"annotations": {user_info.ANNOTATION: {"user": "a"}}}, r"metadata.annotations\['yuni"),
-        ({"annotations": {user_info.ANNOTATION: 0}}, r"metadata.annotations\['yuni"),
-        ({"annotations": ["a"]}, "metadata.annotations must be a dict, not list"),
-        ({"labels": "a"}, "metadata.labels must be a dict, not str"),
-        ({"metadata": {"annotations": {user_info.ANNOTATION: "{}"}}}, r'pod\["metadata"\]'),
-        ("p", r'pod\["metadata"\]'),
-    ],
-)
+@rows
 def test_metadata_of_a_wrong_type(metadata: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         user_info.from_pod(metadata, legacy_label=True)
@@ -154,16 +131,7 @@ def test_one_string_is_no_list_of_groups() -> None:
         user_info.build("alice", "dev")
 
 
-@pytest.mark.parametrize(
-    ("lists", "groups"),
-    [
-        ((["a", "b"], [None]), ("a",)),
-        ((["a", "b"], ["c"], [None, None, None]), ("c", "b", "")),
-        ((["a"], [], [None]), ("",)),
-        ((["a"], None, [None]), ("",)),
-        ((["a"], [None, "b"]), ("a", "b")),
-    ],
-)  # fmt: skip
+@rows
 def test_null_in_a_repeated_list_as_in_go(lists: Any, groups: tuple[str, ...]) -> None:
     text = ",".join(f'"groups":{json.dumps(each)}' for each in lists)
     assert user_info.parse(f"{{{text}}}").groups == groups

@@ -15,23 +15,12 @@ from queuegate.cli.wording import (
     violations_in_command_words,
 )
 from queuegate.exceptions import RequestRejected, Violation
+from tests.support.rows import rows
 
 NOT_A_PATH = Violation("queue", "is not a full queue path")
 
 
-@pytest.mark.parametrize(
-    ("message", "shown"),
-    [
-        ("user must not be empty", "USER must not be empty"),
-        ("groups[2] must not be empty", "--group must not be empty"),
-        ("address 'x': not a host", "--address 'x': not a host"),
-        ("certificate_file 'c' and key_file 'k' do not match", "--tls-cert 'c' and --tls-key 'k'"),
-        ("use TLS, with Tls(ca_file=…)", "use TLS, with --tls-ca"),
-        ("address '/a/ca_file': not a host", "--address '/a/ca_file': not a host"),
-        ("users of a machine", "users of a machine"),
-        ("users of tls.client_ca_file, a.token_file", "users of tls.client_ca_file, a.token_file"),
-    ],
-)
+@rows
 def test_arguments_of_python_become_options(message: str, shown: str) -> None:
     if message.startswith("users of"):
         assert in_command_words(message) == shown
@@ -54,42 +43,7 @@ def test_no_term_of_python_is_left_in_any_message_of_the_client(module: object) 
             assert not re.search(r"Tls\(|\b(?:ca|certificate|key|token)_file\b", shown), shown
 
 
-@pytest.mark.parametrize(
-    ("question", "shown"),
-    [
-        ({"user": "root.a", "queue": "sue"}, "QUEUE 'sue' is not a full queue path; USER comes"),
-        (
-            {"user": "a", "queue": "root/b"},
-            "QUEUE 'root/b' is not a full queue path; did you mean root.b?",
-        ),
-        (
-            {"user": "a", "queue": "/ROOT/b/c"},
-            "QUEUE '/ROOT/b/c' is not a full queue path; did you mean root.b.c?",
-        ),
-        (
-            {"user": "sue", "queue": "a.b"},
-            "QUEUE 'a.b' is not a full queue path; did you mean root.a.b",
-        ),
-        (
-            {"user": "sue", "queue": "rooot.b"},
-            "QUEUE 'rooot.b' is not a full queue path; did you mean root.b",
-        ),
-        (
-            {"user": "a", "queue": "root:b"},
-            "QUEUE 'root:b' is not a full queue path; did you mean root.b?",
-        ),
-        (
-            {"user": "a", "queue": "root\\b:c"},
-            "QUEUE 'root\\\\b:c' is not a full queue path; did you mean root.b.c?",
-        ),
-        (
-            {"user": "a", "queue": " root.b:c "},
-            "QUEUE ' root.b:c ' is not a full queue path; did you mean root.b:c?",
-        ),
-        ({"user": "sue", "queue": "/a b"}, "QUEUE '/a b' is not a full queue path"),
-        ({}, "QUEUE is not a full queue path"),
-    ],
-)
+@rows
 def test_a_queue_that_is_no_path_is_quoted(question: dict[str, object], shown: str) -> None:
     assert violations_in_command_words([NOT_A_PATH], question).startswith(shown)
 
@@ -100,15 +54,7 @@ def test_a_group_is_quoted() -> None:
     assert shown == "--group 'b\\n' has a control character"
 
 
-@pytest.mark.parametrize(
-    ("group", "remedy"),
-    [
-        ("analysts,eng", "no ACL can list a name with a comma; write --group analysts --group eng"),
-        (" analysts", "no ACL can list a name with a space at either end; write --group analysts"),
-        ("eng ", "no ACL can list a name with a space at either end; write --group eng"),
-        (",", "no ACL can list a name with a comma; write a name"),
-    ],
-)
+@rows
 def test_a_group_that_no_acl_can_list_is_refused(
     group: str, remedy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

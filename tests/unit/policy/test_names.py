@@ -14,6 +14,7 @@ from queuegate.policy.names import (
     partition_name,
     queue_path,
 )
+from tests.support.rows import rows
 
 VECTORS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())
 USER_NAMES = json.loads(Path("tests/vectors/usergroup_vectors.json").read_text())["user_names"]
@@ -46,28 +47,7 @@ def test_recovery_queue_name(vector: dict[str, str]) -> None:
     assert is_recovery_path(path) is (vector["recovery"] or below_is_ours)
 
 
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ("root", "root"),
-        ("ROOT.A.b", "root.a.b"),
-        ("root.a:b#c/d@e-f_9", "root.a:b#c/d@e-f_9"),
-        ("root." + "x" * 64, "root." + "x" * 64),
-        ("root." + "x" * 65, None),
-        ("", None),
-        ("a.b", None),
-        ("rootx.a", None),
-        ("root.", None),
-        ("root..a", None),
-        (".root", None),
-        ("root.a b", None),
-        ("root.a\n", None),
-        ("root\n", None),
-        ("root.é", None),
-        ("root.\u212a", None),  # the Kelvin sign is `k` in lower case
-        ("root.a\x00", None),
-    ],
-)
+@rows
 def test_queue_path(text: str, path: str | None) -> None:
     assert queue_path(text) == path
 

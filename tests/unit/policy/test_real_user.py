@@ -1,6 +1,5 @@
 """Hadoop's `~name`: any user on whose behalf the service `name` acts."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from tests.support.generators.partitions import (
     paths_in,
     yarn_partitions,
 )
+from tests.support.rows import rows
 
 
 def partition(semantics: Semantics) -> Partition:
@@ -34,25 +34,7 @@ def partition(semantics: Semantics) -> Partition:
     return build_partition("default", "", queues, Cluster(semantics, acl("~hue")))
 
 
-@pytest.mark.parametrize(
-    ("user", "real_user", "path", "access", "matched"),
-    [
-        ("eve", "knox", "root.a", Access.SUBMIT, "root.a"),
-        ("eve", "knox", "root.a.new", Access.SUBMIT, "root.a"),
-        ("eve", "knox", "root.a", Access.ADMIN, None),
-        ("eve", "knox", "root.b", Access.SUBMIT, None),
-        ("eve", "oozie", "root.b", Access.SUBMIT, "root"),
-        ("eve", "oozie", "root.a", Access.ADMIN, "root"),
-        # The administrators of the cluster are asked about applications only.
-        ("eve", "hue", "root.a", Access.SUBMIT, None),
-        # Neither the service itself, nor a user of that spelling, nor an entry without `~`.
-        ("knox", "", "root.a", Access.SUBMIT, None),
-        ("~knox", "", "root.a", Access.SUBMIT, None),
-        ("eve", "~knox", "root.a", Access.SUBMIT, None),
-        ("eve", "bob", "root.a", Access.SUBMIT, None),
-        ("eve", "g", "root.a", Access.SUBMIT, None),
-    ],
-)
+@rows
 def test_a_real_user_in_hadoop(
     user: str, real_user: str, path: str, access: Access, matched: str | None
 ) -> None:
@@ -99,18 +81,7 @@ def test_the_nearest_acl_that_lists_the_service_decides(
     assert decide(tree, path, access, user, groups, real_user=real_user) == expected
 
 
-@pytest.mark.parametrize(
-    ("real_user", "action", "matched"),
-    [
-        ("livy", Action.VIEW, ""),
-        ("livy", Action.MODIFY, None),
-        ("oozie", Action.MODIFY, "root"),
-        ("hue", Action.MODIFY, ""),
-        ("oozie", Action.MOVE, "root"),
-        ("hue", Action.MOVE, None),
-        ("knox", Action.MOVE, None),
-    ],
-)
+@rows
 def test_a_real_user_and_an_application(
     real_user: str, action: Action, matched: str | None
 ) -> None:

@@ -4,14 +4,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from queuegate_server.engine import Engine
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader, check
 from queuegate_server.reloads import ReloadCause
 from queuegate_server.settings.model import Settings
+from tests.support.rows import rows
 
 POLICY = """\
 partitions:
@@ -29,28 +28,7 @@ LDAP = {
 }
 
 
-@pytest.mark.parametrize(
-    ("more", "settings", "expected"),
-    [
-        ("", {}, ""),
-        (SECOND, {}, ""),
-        (ASKS.format(type="test"), {}, ""),
-        (ASKS.format(type="ldap"), {}, ":4:31: error: partition 'default' asks for the resolver"),
-        (ASKS.format(type="nis"), {}, ":4:31: error: "),
-        (
-            ASKS.format(type="ldap"),
-            {"resolvers": {"corp": LDAP}, "partitions": {"default": {"resolver": "corp"}}},
-            "",
-        ),
-        (
-            ASKS.format(type="ldap") + SECOND + ASKS.format(type="ldap"),
-            {"resolvers": {"corp": LDAP}, "partitions": {"default": {"resolver": "corp"}}},
-            ":7:31: error: partition 'gpu' asks for the resolver type 'ldap', which cannot be",
-        ),
-        ("", {"partitions": {"gpu": {}}}, ": error: the settings name the partition 'gpu'"),
-        ("    queues: []\n", {}, ":4:5: error: "),
-    ],
-)
+@rows
 async def test_as_the_first_load(
     tmp_path: Path, more: str, settings: dict[str, Any], expected: str
 ) -> None:

@@ -18,6 +18,7 @@ from queuegate_server.policystore import loader
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parsing import ParsedPolicies
 from queuegate_server.settings.model import Settings
+from tests.support.rows import rows
 
 QUEUES = "partitions:\n  - name: {}\n    queues:\n      - name: root\n        submitacl: alice\n"
 FAIR = '<allocations><queue name="root"><aclSubmitApps>bob</aclSubmitApps></queue></allocations>'
@@ -155,17 +156,7 @@ async def test_what_yunikorn_decides_by_instead(folder: Path) -> None:
         assert not [one for one in found.diagnostics if NOT_ASKED in one.message]
 
 
-@pytest.mark.parametrize(
-    ("name", "group", "expected"),
-    [
-        ("queues.yaml", None, ""),
-        ("queues.yaml", "queues", ""),
-        ("queues.yaml", "", ""),
-        ("queues.yaml", "prod", '"prod.yaml"'),
-        ("prod.yaml", "prod", ""),
-        ("other.yaml", "", '"queues.yaml"'),
-    ],
-)
+@rows
 async def test_a_key_of_a_config_map_that_yunikorn_does_not_read(
     folder: Path, name: str, group: str | None, expected: str
 ) -> None:
@@ -264,22 +255,7 @@ async def test_each_read_has_a_time_limit(
     assert hung.value.diagnostic.file == str(folder / name)
 
 
-@pytest.mark.parametrize(
-    ("first", "text", "words"),
-    [
-        ("fair.xml", CAPACITY, "not <allocations>"),
-        ("fair.xml", "", "no element found"),
-        ("fair.xml", " \n", "no element found"),
-        ("capacity.xml", FAIR, "not <configuration>"),
-        ("capacity.xml", "<configuration/>", "lists no queue"),
-        ("capacity.xml", QUEUES.format("default"), "invalid XML"),
-        ("queues.yaml", FAIR, "call for a queues.yaml, but this file looks like fair-scheduler"),
-        ("queues.yaml", CAPACITY, "a queues.yaml, but this file looks like capacity-scheduler"),
-        ("queues.yaml", "<html/>", "a queues.yaml, but this file is XML that is not a scheduler's"),
-        ("queues.yaml", "<!-- no root -->", "call for a queues.yaml, but this file is XML"),
-        ("capacity.xml", "<html/>", "this file is XML that is not a scheduler's"),
-    ],
-)
+@rows
 async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, words: str) -> None:
     one = sources(folder, {"path": first})
     before = (folder / first).read_text()

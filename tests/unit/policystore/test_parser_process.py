@@ -1,7 +1,6 @@
 """Parsing in a child process: the same result as in this one, and limits that hold."""
 
 import asyncio
-import errno
 import itertools
 import os
 import random
@@ -33,6 +32,7 @@ from queuegate_server.policystore.parsing import (
 )
 from queuegate_server.runtime import child_process
 from tests.support.generators.yarn_templates import capacity_scheduler
+from tests.support.rows import rows
 from tests.support.yarn_templates import creating_scheduler
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -220,22 +220,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(parser_process, "_command", lambda _: command)
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        (
-            "while True: pass",
-            "reached its CPU time limit of 1 s (SIGXCPU)",
-        ),
-        ("bytes(1 << 40)", "failed unexpectedly (status 1)"),
-        (f"sys.exit({parsing.OUT_OF_MEMORY})", "more than 64 MiB of memory"),
-        ("while True: sys.stdout.write('x' * 65536)", "larger than 8 MiB"),
-        ("import os; os.kill(os.getpid(), 9)", "ran out of memory"),
-        ("import os; os.kill(os.getpid(), 11)", "failed unexpectedly (status -11)"),
-        (f"sys.exit({parsing.FAILED})", "failed unexpectedly"),
-        ("", "is incomplete"),
-    ],
-)
+@rows
 async def test_a_parser_that_breaks_down_is_a_diagnostic(
     monkeypatch: pytest.MonkeyPatch, program: str, message: str
 ) -> None:
@@ -296,16 +281,7 @@ async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -
         await parser_process.check(CheckJob("yunikorn", ()))
 
 
-@pytest.mark.parametrize(
-    ("number", "remedy"),
-    [
-        (errno.EAGAIN, "raise the limits on processes and memory"),
-        (errno.ENOMEM, "raise the limits on processes and memory"),
-        (errno.EMFILE, "raise the limit on open files"),
-        (errno.EACCES, f"check that the server's user may execute {sys.executable}"),
-        (errno.ENOENT, f"check that the server's user may execute {sys.executable}"),
-    ],
-)
+@rows
 async def test_the_remedy_for_a_child_that_cannot_be_started(
     monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
 ) -> None:

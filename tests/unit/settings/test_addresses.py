@@ -7,22 +7,10 @@ from queuegate_server.settings.listeners import (
     parse_address,
     parse_host_port,
 )
+from tests.support.rows import rows
 
 
-@pytest.mark.parametrize(
-    ("text", "expected", "local"),
-    [
-        ("127.0.0.1:50051", ("127.0.0.1", 50051, ""), True),
-        ("127.9.9.9:1", ("127.9.9.9", 1, ""), True),
-        ("localhost:0", ("localhost", 0, ""), True),
-        ("[::1]:50051", ("::1", 50051, ""), True),
-        ("0.0.0.0:50051", ("0.0.0.0", 50051, ""), False),
-        ("[::]:65535", ("::", 65535, ""), False),
-        ("queuegate.example.com:443", ("queuegate.example.com", 443, ""), False),
-        ("unix:/run/q.sock", ("", 0, "/run/q.sock"), True),
-        ("unix:///run/q.sock", ("", 0, "/run/q.sock"), True),
-    ],
-)
+@rows
 def test_accepted(text: str, expected: tuple[str, int, str], local: bool) -> None:
     address = parse_address(text)
     assert (address.host, address.port, address.path) == expected

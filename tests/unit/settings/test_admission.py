@@ -15,6 +15,7 @@ from queuegate_server.settings.admission import FLAT, Admission, Mode
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.places import fields_by_key
+from tests.support.rows import rows
 from tests.support.settings_faults import faults
 
 QUEUES = "admission:\n  queues:\n    schedulers: {kueue: {}}\n"
@@ -62,28 +63,7 @@ def test_a_scheduler_without_keys_is_listed(tmp_path: Path) -> None:
     assert queues.schedulers.volcano is None
 
 
-SHARED = [
-    ("kai: {}, volcano: {}", "kai: {below: root.kai}"),
-    ("kueue: {}, volcano: {}, kai: {}", "volcano: {below: root.volcano}, kai: {below: root.kai}"),
-    ("yunikorn: {}, kai: {}", "set kai: {below: root.kai}, and move"),
-    ("kueue: {}, koordinator: {}", "set koordinator: {below: root.koordinator}, and move"),
-    ("kai: {below: root.a}, slurm-bridge: {below: root.a}", "slurm-bridge: {below: root.slurm-"),
-    ("kai: {below: root.a}, volcano: {below: root.a.b}", "kai: {below: root.kai}"),
-    ("kai: {below: root.a.b}, volcano: {below: root.A}", "kai: {below: root.kai}"),
-    ("kueue: {}, kai: {below: root.namespaces}", "set kai: {below: root.kai}, and move"),
-    ("kueue: {}, kai: {below: root.cohorts.x}", "set kai: {below: root.kai}, and move"),
-    (
-        "yunikorn: {}, kueue: {localqueues: 'root.{namespace}_.lq.{queue}'}",
-        'set kueue: {localqueues: "root.namespaces.{namespace}.{queue}", clusterqueues: "root.',
-    ),
-    (
-        "kai: {below: root.kai}, kueue: {localqueues: 'root.{namespace}_.lq.{queue}'}",
-        'set kueue: {localqueues: "root.namespaces.{namespace}.{queue}", clusterqueues: "root.',
-    ),
-]
-
-
-@pytest.mark.parametrize(("schedulers", "remedy"), SHARED)
+@rows
 def test_schedulers_that_share_queues(tmp_path: Path, schedulers: str, remedy: str) -> None:
     text = f"admission: {{queues: {{schedulers: {{{schedulers}}}}}}}"
     (found,) = faults(tmp_path / "queuegate.yaml", text)
@@ -101,41 +81,13 @@ def test_schedulers_that_share_queues(tmp_path: Path, schedulers: str, remedy: s
     )
 
 
-@pytest.mark.parametrize(
-    "schedulers",
-    [
-        "kai: {}",
-        "kai: {below: root.a.b}",
-        "yunikorn: {}, kueue: {}",
-        "kueue: {localqueues: 'root.{namespace}_.lq.{queue}'}",
-        "kai: {}, volcano: {mode: off}",
-        "kai: {below: root.a}, volcano: {below: root.ab}",
-        "kueue: {}, kai: {below: root.kai}, yunikorn: {}, volcano: {below: root.volcano}",
-        "kai: {}, places: [{label: example.com/queue}]",
-    ],
-)
+@rows
 def test_schedulers_that_share_no_queues(tmp_path: Path, schedulers: str) -> None:
     text = f"admission: {{queues: {{schedulers: {{{schedulers}}}}}}}"
     assert faults_of(tmp_path / "queuegate.yaml", text) == []
 
 
-@pytest.mark.parametrize(
-    ("kueue", "message"),
-    [
-        ("", ""),
-        ("localqueues: 'root.lq.{queue}'", ""),
-        ("localqueues: 'root.lq.{namespace}.{queue}.x'", ""),
-        ("localqueues: 'root.{namespace}_{queue}'", ""),
-        ("localqueues: 'root.{namespace}_.{queue}', cohorts: 'root.{queue}_c'", ""),
-        ("localqueues: 'root.l-{queue}.a', clusterqueues: 'root.c-{queue}.a'", ""),
-        ("clusterqueues: 'root.c-{queue}', cohorts: 'root.c.{queue}'", ""),
-        ("clusterqueues: 'root.kueue.{queue}.c', cohorts: 'root.kueue.{queue}.d'", ""),
-        ("localqueues: 'root.ml.{namespace}-{queue}'", "localqueues can give two queues"),
-        ("localqueues: 'root.ml.{queue}{namespace}'", "localqueues can give two queues"),
-        ("cohorts: 'root.{namespace}.{queue}'", "cohorts: cohorts belong to no namespace"),
-        ("cohorts: 'root.all'", "cohorts: the placeholder {queue} is missing"),
-    ],
-)
+@rows
 def test_templates_of_kueue(tmp_path: Path, kueue: str, message: str) -> None:
     found = faults_of_kueue(tmp_path, kueue)
     assert len(found) == bool(message)
@@ -148,43 +100,7 @@ def test_templates_of_kueue(tmp_path: Path, kueue: str, message: str) -> None:
 SAME, ABOVE = "the same path as", "a path above"
 
 
-@pytest.mark.parametrize(
-    ("kueue", "first", "relation", "second"),
-    [
-        ("cohorts: 'root.clusterqueues.{queue}'", "clusterqueues", SAME, "cohorts"),
-        ("cohorts: 'root.ClusterQueues.{queue}'", "clusterqueues", SAME, "cohorts"),
-        ("cohorts: 'root.clusterqueues.c-{queue}'", "clusterqueues", SAME, "cohorts"),
-        (
-            "localqueues: 'root.{queue}', clusterqueues: 'root.{queue}'",
-            *("localqueues", SAME, "clusterqueues"),
-        ),
-        ("localqueues: 'root.clusterqueues.{queue}'", "localqueues", SAME, "clusterqueues"),
-        ("localqueues: 'root.{queue}.{namespace}'", "localqueues", SAME, "clusterqueues"),
-        ("localqueues: 'root.{namespace}.{queue}'", "localqueues", SAME, "clusterqueues"),
-        (
-            "localqueues: 'root.a-{queue}.b', cohorts: 'root.{queue}-c.b'",
-            *("localqueues", SAME, "cohorts"),
-        ),
-        # The ClusterQueue `ml` lies above the LocalQueues of the namespace `ml`.
-        ("clusterqueues: 'root.namespaces.{queue}'", "clusterqueues", ABOVE, "localqueues"),
-        ("clusterqueues: 'root.Namespaces.{queue}'", "clusterqueues", ABOVE, "localqueues"),
-        ("clusterqueues: 'root.namespaces.c-{queue}'", "clusterqueues", ABOVE, "localqueues"),
-        ("clusterqueues: 'root.{queue}'", "clusterqueues", ABOVE, "localqueues"),
-        # The ClusterQueue `namespaces` has the path of the namespace `c`.
-        ("clusterqueues: 'root.{queue}.c'", "clusterqueues", ABOVE, "localqueues"),
-        # The cohorts `clusterqueues` and `namespaces` lie above all queues of these kinds.
-        ("cohorts: 'root.{queue}'", "cohorts", ABOVE, "localqueues"),
-        ("cohorts: 'root.cluster{queue}'", "cohorts", ABOVE, "clusterqueues"),
-        ("cohorts: 'root.namespaces.{queue}'", "cohorts", ABOVE, "localqueues"),
-        ("cohorts: 'root.clusterqueues.{queue}.c'", "clusterqueues", ABOVE, "cohorts"),
-        ("cohorts: 'root.clusterqueues.gpu.{queue}'", "clusterqueues", ABOVE, "cohorts"),
-        ("localqueues: 'root.{queue}'", "localqueues", ABOVE, "clusterqueues"),
-        # The LocalQueues of the namespace `clusterqueues` lie below ClusterQueues.
-        ("localqueues: 'root.{namespace}.{queue}.x'", "clusterqueues", ABOVE, "localqueues"),
-        ("localqueues: 'root.{namespace}.lq.{queue}'", "clusterqueues", ABOVE, "localqueues"),
-        ("localqueues: 'root.cohorts.{namespace}.{queue}'", "cohorts", ABOVE, "localqueues"),
-    ],
-)
+@rows
 def test_an_acl_for_one_queue_of_kueue_never_allows_another(
     tmp_path: Path, kueue: str, first: str, relation: str, second: str
 ) -> None:
@@ -256,17 +172,7 @@ def test_a_variable_has_underscores_for_hyphens(tmp_path: Path) -> None:
     assert queues.schedulers.slurm_bridge.mode is Mode.DENY
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", AclNames.YUNIKORN),
-        (QUEUES, AclNames.ANY),
-        (f"{QUEUES}partitions: {{default: {{acl_names: extended}}}}", AclNames.EXTENDED),
-        (f"{QUEUES}partitions: {{default: {{acl_names: yunikorn}}}}", AclNames.YUNIKORN),
-        (f"{QUEUES}partitions: {{default: {{trust_provided_groups: false}}}}", AclNames.ANY),
-        ("admission: {queues: {schedulers: {yunikorn: {}, kueue: {}}}}", AclNames.YUNIKORN),
-    ],
-)
+@rows
 def test_which_names_acls_may_list(tmp_path: Path, text: str, expected: AclNames) -> None:
     """All, if no YuniKorn reads the policy: names of service accounts contain colons."""
     settings = loaded(tmp_path, text)
@@ -274,15 +180,6 @@ def test_which_names_acls_may_list(tmp_path: Path, text: str, expected: AclNames
     assert options.acl_names_of("default") is expected
 
 
-@pytest.mark.parametrize(
-    ("text", "needs"),
-    [
-        ("", False),
-        ("admission: {listen: '0.0.0.0:8443'}", False),
-        (QUEUES, True),
-        ("admission: {user_info: {groups: directory}}", True),
-        ("admission: {user_info: {groups: kubernetes}}", False),
-    ],
-)
+@rows
 def test_what_needs_a_policy(tmp_path: Path, text: str, *, needs: bool) -> None:
     assert loaded(tmp_path, text).admission.needs_policy is needs

@@ -17,6 +17,7 @@ from queuegate_server.config_fields import (
     written_duration,
     written_size,
 )
+from tests.support.rows import rows
 
 
 class _Model(BaseModel):
@@ -24,23 +25,7 @@ class _Model(BaseModel):
     limit: Annotated[Size, Field(ge=1024)] = 4096
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("300s", 300),
-        ("5m", 300),
-        ("1h", 3600),
-        ("2d", 172_800),
-        ("250ms", 0.25),
-        ("0.5s", 0.5),
-        ("1h30m", 5400),
-        ("1m500ms", 60.5),
-        ("300", 300),
-        ("0", 0),
-        (45, 45),
-        (0.25, 0.25),
-    ],
-)
+@rows
 def test_durations(written: object, expected: float) -> None:
     assert seconds(written) == pytest.approx(expected)
 
@@ -59,23 +44,7 @@ def test_invalid_durations(written: object) -> None:
         seconds(written)
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("4MiB", 4 * 2**20),
-        ("64KiB", 65_536),
-        ("1.5KiB", 1536),
-        ("2GiB", 2**31),
-        ("1kB", 1000),
-        ("3MB", 3_000_000),
-        ("1GB", 10**9),
-        ("17B", 17),
-        ("19", 19),
-        (17, 17),
-        (18.0, 18),
-        (0, 0),
-    ],
-)
+@rows
 def test_sizes(written: object, expected: int) -> None:
     assert size(written) == expected
 
@@ -109,18 +78,7 @@ def test_fields_accept_text_and_keep_their_bounds() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (0.0, "0s"),
-        (0.001, "1ms"),
-        (0.05, "50ms"),
-        (1, "1s"),
-        (90, "90s"),
-        (3600.0, "1h"),
-        (7 * 86_400.0, "7d"),
-    ],
-)
+@rows
 def test_durations_are_written_with_a_unit(value: float, written: str) -> None:
     assert written_duration(value) == written
     assert seconds(written) == value

@@ -9,6 +9,7 @@ import pytest
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.settings.load import from_environment, from_options
 from queuegate_server.settings.source_map import Override, SourceMap
+from tests.support.rows import rows
 from tests.support.settings_faults import faults
 
 TOP_LEVEL = ("listen", "policy", "log", "partitions", "two_words")
@@ -20,18 +21,7 @@ def environment(
     return list(from_environment({name: value}, TOP_LEVEL, tree or {}))
 
 
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        ("QUEUEGATE_LISTEN", ("listen",)),
-        ("QUEUEGATE_TWO_WORDS", ("two_words",)),
-        ("QUEUEGATE_POLICY__PATH", ("policy", "path")),
-        (
-            "QUEUEGATE_PARTITIONS__DEFAULT__CACHE__MAX_ENTRIES",
-            ("partitions", "default", "cache", "max_entries"),
-        ),
-    ],
-)
+@rows
 def test_variable_names_a_setting(name: str, path: tuple[str, ...]) -> None:
     assert environment(name) == [Override(name, path, "x")]
 
@@ -42,59 +32,12 @@ def test_names_are_spelled_as_in_the_file() -> None:
     assert found == [Override(name, ("partitions", "GPU", "resolver"), "corp")]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "QUEUEGATE_ADDRESS",
-        "QUEUEGATE_CONFIG",
-        "QUEUEGATE",
-        "MY_QUEUEGATE_LISTEN",
-        # Kubernetes sets these for services named queuegate and queuegate-admission.
-        "QUEUEGATE_SERVICE_HOST",
-        "QUEUEGATE_SERVICE_PORT",
-        "QUEUEGATE_SERVICE_PORT_GRPC",
-        "QUEUEGATE_PORT",
-        "QUEUEGATE_PORT_50051_TCP",
-        "QUEUEGATE_PORT_50051_TCP_ADDR",
-        "QUEUEGATE_PORT_50051_TCP_PORT",
-        "QUEUEGATE_PORT_50051_TCP_PROTO",
-        "QUEUEGATE_ADMISSION_SERVICE_HOST",
-        "QUEUEGATE_ADMISSION_PORT_443_TCP",
-    ],
-)
+@rows
 def test_variables_of_others_are_ignored(name: str) -> None:
     assert environment(name, "tcp://10.0.0.1:443") == []
 
 
-@pytest.mark.parametrize(
-    ("option", "origin", "path", "value"),
-    [
-        ("drain.grace=30s", "--set drain.grace", ("drain", "grace"), "30s"),
-        ("log.level=", "--set log.level", ("log", "level"), ""),
-        ("a.b=c=d", "--set a.b", ("a", "b"), "c=d"),
-        ('listen=["a:1", "b:2"]', "--set listen", ("listen",), ["a:1", "b:2"]),
-        ("listen=[::1]:50051", "--set listen", ("listen",), "[::1]:50051"),
-        ('policy.path="/a b"', "--set policy.path", ("policy", "path"), "/a b"),
-        ("policy.path=007", "--set policy.path", ("policy", "path"), "007"),
-        ('log={"level": "debug"}', "--set log", ("log",), {"level": "debug"}),
-        (
-            "listen=[127.0.0.1:50051, unix:/run/q.sock]",
-            "--set listen",
-            ("listen",),
-            ["127.0.0.1:50051", "unix:/run/q.sock"],
-        ),
-        (
-            "callers={loopback: {roles: [check]}}",
-            "--set callers",
-            ("callers",),
-            {"loopback": {"roles": ["check"]}},
-        ),
-        ("listen=[a:1, '[::1]:1']", "--set listen", ("listen",), ["a:1", "[::1]:1"]),
-        ("listen=[::1]:1,[::1]:2", "--set listen", ("listen",), "[::1]:1,[::1]:2"),
-        ("log.level='x y'", "--set log.level", ("log", "level"), "x y"),
-        ("policy.path=~", "--set policy.path", ("policy", "path"), "~"),
-    ],
-)
+@rows
 def test_option_sets_a_key(option: str, origin: str, path: tuple[str, ...], value: object) -> None:
     assert list(from_options([option])) == [Override(origin, path, value)]
 

@@ -12,36 +12,14 @@ from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.limits import Connections
 from queuegate_server.settings.listeners import Listener
 from queuegate_server.transports.registry import choose
+from tests.support.rows import rows
 
 HERE = {"address": "127.0.0.1:1"}
 TLS = {"certificate_file": "a", "key_file": "b"}
 ONLY_HERE = "'0.0.0.0:1': transport native serves only loopback addresses"
 
 
-@pytest.mark.parametrize(
-    ("listeners", "connections", "against"),
-    [
-        ([HERE], {}, ""),
-        ([{"address": "[::1]:0"}], {}, ""),
-        ([HERE], {"max_streams": 8}, ""),
-        ([{"address": "unix:/x"}], {}, "'unix:/x': transport native does not support Unix sockets"),
-        ([{**HERE, "tls": TLS}], {}, "'127.0.0.1:1': transport native does not support TLS"),
-        ([{"address": "0.0.0.0:1", "insecure": True}], {}, ONLY_HERE),
-        (
-            [{"address": "host:1", "insecure": True}],
-            {},
-            "'host:1': transport native serves only loopback",
-        ),
-        ([HERE, {"address": "[::1]:1"}], {}, "'[::1]:1': transport native serves only one address"),
-        *(
-            ([HERE], {key: value}, f"transport native does not support limits.connections.{key}")
-            for key, value in {
-                "most": Connections().most,
-                "max_age": "1h",
-            }.items()
-        ),
-    ],
-)
+@rows
 def test_native_serves_settings_that_it_supports(
     listeners: list[dict[str, Any]], connections: dict[str, Any], against: str
 ) -> None:
@@ -73,16 +51,7 @@ def test_every_reason_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("hosts", "against"),
-    [
-        (["127.0.0.1"], ""),
-        (
-            ["::1", "127.0.0.1"],
-            "'localhost:1': transport native serves only one address, not 127.0.0.1 and ::1",
-        ),
-    ],
-)
+@rows
 def test_a_name_with_several_addresses(
     hosts: list[str], against: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
