@@ -8,7 +8,7 @@ from queuegate.policy.acl import WILDCARD
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
-from queuegate_server.formats.findings.acls import WILDCARD_ALONE
+from queuegate_server.formats.findings import spark
 from queuegate_server.formats.source_text import decode
 
 _LINE: Final = re.compile(
@@ -36,8 +36,7 @@ def read_spark_defaults(
     with diagnostics:
         for position, name, value in _read(decode(data), diagnostics):
             if name in properties:
-                message = f"{quoted(name)} is already set above; this value replaces that one"
-                diagnostics.warning(position, message, "remove one of them")
+                diagnostics.add(position, spark.REPEATED.about(name=quoted(name)))
             properties[name] = value
             if with_lint:
                 _lint(position, name, value, diagnostics)
@@ -52,41 +51,34 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
             continue
         match = _LINE.fullmatch(line)
         if match is None or (match["key"].startswith("spark.") and "\\" in line and "acls" in line):
-            message = f"{quoted(stated)} is not a valid property"
-            remedy = "write the name, a space and the value on one line"
-            diagnostics.error(position, message, remedy)
+            diagnostics.add(position, spark.NOT_A_PROPERTY.about(text=quoted(stated)))
             continue
         name, value = match["key"], match["value"].strip(TRIMMED)
         try:
             spark_acls({name: value})
         except SparkError as error:
-            diagnostics.error(position, str(error), "correct it, or remove the line")
+            diagnostics.add(position, spark.BAD_VALUE.about(why=error))
         yield position, name, value
 
 
 def _lint(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
     if name == _REMOVED:
-        message = f"{_REMOVED} has no effect since Spark 3"
-        diagnostics.warning(position, message, "write spark.acls.enable")
+        diagnostics.add(position, spark.REMOVED.about(name=name))
     elif name in _LISTS:
         _lint_list(position, name, value, diagnostics)
     elif name.lower().startswith("spark.") and "acl" in name.lower() and name not in _SWITCHES:
-        message = f"{quoted(name)} is not a Spark property: it is ignored"
-        diagnostics.warning(position, message, f"write one of {', '.join(sorted(_LISTS))}")
+        finding = spark.UNKNOWN.about(name=quoted(name), names=", ".join(sorted(_LISTS)))
+        diagnostics.add(position, finding)
 
 
 def _lint_list(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
     if "${" in value:
-        message = f"the variable in {quoted(value)} is not expanded but read as a name"
-        diagnostics.warning(position, message, "write its value instead")
+        diagnostics.add(position, spark.VARIABLE.about(value=quoted(value)))
     names = [stated for entry in value.split(",") if (stated := entry.strip(TRIMMED))]
     with_blank = next((each for each in names if len(each.split()) > 1), None)
     if with_blank is not None:
-        message = f"{quoted(with_blank)} is one name: only commas separate names"
-        diagnostics.warning(position, message, "write commas between the names")
+        diagnostics.add(position, spark.SPACES.about(name=quoted(with_blank)))
     if WILDCARD in names and name.removesuffix(".groups") in _FOR_ALL:
-        message = f"{name} contains *: everyone may modify every application"
-        diagnostics.warning(position, message, "list a few users or groups")
+        diagnostics.add(position, spark.EVERYONE_MODIFIES.about(name=name))
     elif WILDCARD in names and len(names) > 1:
-        message = f"{name} contains *: everyone has access, and its other names have no effect"
-        diagnostics.warning(position, message, WILDCARD_ALONE)
+        diagnostics.add(position, spark.EVERYONE_BESIDE_NAMES.about(name=name))

@@ -45,5 +45,6 @@ def test_no_remedy_stands_twice() -> None:
     for path in Path("server/queuegate_server/formats").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         for finding in EVERY:
-            if path.parent.name != "findings" and finding.remedy.count(" ") > 1:
+            is_text = finding.remedy.count(" ") > 1 and not fields(finding.remedy)
+            if is_text and path.parent.name != "findings":
                 assert f'"{finding.remedy}"' not in text, path

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Final
 
-from queuegate_server.formats.findings import acls, users, yarn, yunikorn
+from queuegate_server.formats.findings import acls, spark, users, yarn, yarn_site, yunikorn
 from queuegate_server.formats.findings.finding import Finding
 
 SUBJECTS: Final[Mapping[str, ModuleType]] = MappingProxyType(
@@ -12,6 +12,8 @@ SUBJECTS: Final[Mapping[str, ModuleType]] = MappingProxyType(
         "ACLs and names, in all formats": acls,
         "queues.yaml": yunikorn,
         "The files of a YARN cluster": yarn,
+        "yarn-site.xml, and what decides beside a scheduler's file": yarn_site,
+        "spark-defaults.conf": spark,
         "A policy and a list of users": users,
     }
 )

@@ -10,6 +10,8 @@ from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
+from queuegate_server.formats.findings import yarn_site
+from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.variables import ExpansionBudget, VariableError
 
@@ -34,8 +36,8 @@ _SCHEDULER_OF_FORMAT: Final[Mapping[str, str]] = {
 _DEFAULT_SCHEDULER: Final = _SCHEDULER_OF_FORMAT["capacity-scheduler"]
 
 
-_Findings = Iterator[tuple[str, str, str]]
-"""Keys to warn about, each with a message and a remedy."""
+_Findings = Iterator[tuple[str, Finding]]
+"""Keys to warn about, each with its finding."""
 
 
 def overriding_settings(
@@ -54,13 +56,11 @@ def overriding_settings(
         try:
             return site.expand(key, ExpansionBudget())
         except VariableError as error:
-            message = f"{key} may name something other than this file, but its value is unknown"
-            message += f": {error}"
-            diagnostics.warning(site.position(key), message, "write its value instead")
+            diagnostics.add(site.position(key), yarn_site.UNKNOWN_VALUE.about(key=key, why=error))
             return None
 
-    for key, message, remedy in _findings(value, site, format_name, file):
-        diagnostics.warning(site.position(key), message, remedy)
+    for key, finding in _findings(value, site, format_name, file):
+        diagnostics.add(site.position(key), finding)
     return diagnostics.sorted()
 
 
@@ -83,19 +83,18 @@ def _findings(
 ) -> _Findings:
     authorizer = (value(AUTHORIZER) or "").strip(TRIMMED) or _OWN_AUTHORIZER
     if authorizer not in (_OWN_AUTHORIZER, _OUR_AUTHORIZER):
-        message = f"{AUTHORIZER} is {quoted(authorizer)}: it decides alone or before the ACLs"
-        yield AUTHORIZER, message, "compare its policies with the queues' ACLs"
+        yield AUTHORIZER, yarn_site.AUTHORIZER.about(key=AUTHORIZER, stated=quoted(authorizer))
     provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
     if provider != _LOCAL_FILES:
-        message = f"{PROVIDER} is {quoted(provider)}: the ResourceManager reads"
-        message += " files from elsewhere"
-        yield PROVIDER, message, "serve copies of the files that it reads"
+        yield PROVIDER, yarn_site.PROVIDER.about(key=PROVIDER, stated=quoted(provider))
     yield from _scheduler(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
     if format_name != "fair-scheduler":
         yield from _store(value(STORE))
     elif (path := value(ALLOCATIONS)) and _are_other_files(path, file):
-        message = f"{ALLOCATIONS} is {quoted(path)}, and this file is {quoted(file)}"
-        yield ALLOCATIONS, message, "serve that file, or a copy with its name"
+        finding = yarn_site.OTHER_FILE.about(
+            key=ALLOCATIONS, stated=quoted(path), file=quoted(file)
+        )
+        yield ALLOCATIONS, finding
 
 
 def _are_other_files(path: str, file: str) -> bool:
@@ -115,26 +114,24 @@ def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findin
     scheduler = stated if stated is not None else _DEFAULT_SCHEDULER
     if expected is None:
         if scheduler not in _SCHEDULER_OF_FORMAT.values():
-            message = f"{SCHEDULER} is {quoted(scheduler)}, neither the capacity scheduler"
-            message += " nor the fair scheduler: their files may have no effect"
-            yield SCHEDULER, message, "check which file this scheduler reads"
+            shown = quoted(scheduler)
+            yield SCHEDULER, yarn_site.UNKNOWN_SCHEDULER.about(key=SCHEDULER, stated=shown)
     elif scheduler != expected:
-        message = f"{SCHEDULER} is {quoted(scheduler)}"
-        if stated is None:
-            message = f"{SCHEDULER} is not set and defaults to the capacity scheduler"
-        message += f": the given {format_name}.xml may have no effect"
-        yield SCHEDULER, message, f"set it to {expected}, or serve that scheduler's file"
+        shown = "not set and defaults to the capacity scheduler"
+        if stated is not None:
+            shown = quoted(scheduler)
+        finding = yarn_site.OTHER_SCHEDULER.about(
+            key=SCHEDULER, stated=shown, format=format_name, expected=expected
+        )
+        yield SCHEDULER, finding
 
 
 def _store(stated: str | None) -> _Findings:
     if stated is None or stated == _FILE_STORE:
         return
-    effect = "after its first start the ResourceManager reads the queues from that store, not from"
-    effect += " capacity-scheduler.xml"
+    finding = yarn_site.STORE
     if stated == _MEMORY_STORE:
-        effect = "changes to queues through its API are not in this file"
-    remedy = "serve what its API returns at /ws/v1/cluster/scheduler-conf, or set it to file"
-    if stated not in _STORES:
-        effect = f"the ResourceManager starts only with {', '.join(_STORES)}, in lower case"
-        remedy = "write one of these names, without white space"
-    yield STORE, f"{STORE} is {quoted(stated)}: {effect}", remedy
+        finding = yarn_site.MEMORY_STORE
+    elif stated not in _STORES:
+        finding = yarn_site.UNKNOWN_STORE
+    yield STORE, finding.about(key=STORE, stated=quoted(stated), stores=", ".join(_STORES))

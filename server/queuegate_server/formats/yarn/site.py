@@ -9,6 +9,7 @@ from queuegate.policy.names import SEPARATOR
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
 from queuegate_server.formats.envelope import SITE_KEY, open_envelope
+from queuegate_server.formats.findings import yarn_site
 from queuegate_server.formats.yarn.properties import Configuration, boolean
 from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
@@ -63,24 +64,22 @@ def read_site(
     switch, admins = properties.get(ENABLE), properties.get(ADMINS)
     stated = boolean(switch) if switch else None
     if not stated and not (switch and VARIABLE.search(switch.text)):
-        message = f"{ENABLE} is not set and defaults to false"
+        shown = "not set and defaults to false"
         if switch is not None:
-            message = f"{ENABLE} is {quoted(switch.text)}"
+            shown = quoted(switch.text)
             if stated is None:
-                message += ", which is neither true nor false and so is read as false"
-        message += ": access is granted to everyone"
-        if semantics is Semantics.HADOOP and format_name != "capacity-scheduler":
-            message += ", except that the fair scheduler still checks submission"
-        diagnostics.warning(switch, message, "set it to true")
+                shown += ", which is neither true nor false and so is read as false"
+        is_checked = semantics is Semantics.HADOOP and format_name != "capacity-scheduler"
+        fair = ", except that the fair scheduler still checks submission" if is_checked else ""
+        diagnostics.add(switch, yarn_site.NOT_ENFORCED.about(stated=shown, fair=fair))
     text = admins.text if admins else WILDCARD
     if stated and text.strip() == WILDCARD:
-        message = f"{ADMINS} is {'*' if admins else 'not set and defaults to *'}:"
-        message += (
-            " everyone may view and change every application"
-            if semantics is Semantics.HADOOP
-            else " everyone administers the cluster, and no queue is protected"
-        )
-        diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
+        shown = "*" if admins else "not set and defaults to *"
+        effect = "administers the cluster, and no queue is protected"
+        if semantics is Semantics.HADOOP:
+            effect = "may view and change every application"
+        finding = yarn_site.EVERYONE_ADMINISTERS.about(stated=shown, effect=effect)
+        diagnostics.add(admins, finding)
     return YarnSite(bool(stated), text, configuration, switch, admins), diagnostics.sorted()
 
 
@@ -94,13 +93,10 @@ def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
         not key.startswith((_CAPACITY_KEYS, _MAPREDUCE_KEYS)) for key in keys
     ):
         return True
-    message = "this is not a yarn-site.xml: it sets "
+    what = f"no property of one ({_SITE_KEYS}…)"
     if any(key.startswith(_CAPACITY_KEYS) for key in keys):
-        message += f"only properties of a capacity-scheduler.xml ({_CAPACITY_KEYS}…)"
-    else:
-        message += f"no property of one ({_SITE_KEYS}…)"
-    remedy = f"use the ResourceManager's yarn-site.xml, which sets {ENABLE}"
-    diagnostics.error(Position(1, 1), message, remedy)
+        what = f"only properties of a capacity-scheduler.xml ({_CAPACITY_KEYS}…)"
+    diagnostics.add(Position(1, 1), yarn_site.NOT_A_SITE.about(what=what))
     return False
 
 
@@ -111,9 +107,8 @@ def _check_keys(configuration: Configuration, diagnostics: Diagnostics) -> None:
         if name not in {ENABLE, ADMINS} and (
             similar := difflib.get_close_matches(_words(name), intended, n=1, cutoff=_SIMILAR)
         ):
-            message = f"{quoted(name)} is not a property of YARN: it is ignored"
-            remedy = f"did you mean {intended[similar[0]]}?"
-            diagnostics.warning(configuration.position(name), message, remedy)
+            finding = yarn_site.MISSPELLED.about(name=quoted(name), meant=intended[similar[0]])
+            diagnostics.add(configuration.position(name), finding)
 
 
 def _words(key: str) -> str:
