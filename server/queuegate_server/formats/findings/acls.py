@@ -13,6 +13,8 @@ LITERAL: Final = "the names in an ACL are compared as they are"
 
 SEPARATE_WITH_COMMAS: Final = "separate names with commas"
 USERS_OR_GROUPS: Final = "for users remove the space, for groups remove the comma"
+REMOVE_ONE: Final = "remove one of them"
+WRITE_THE_VALUE: Final = "write its value instead"
 WILDCARD_ALONE: Final = "write * alone, or remove it"
 IF_IT_IS_THE_NAME: Final = "write {part} if that is the {kind}'s name"
 RETYPE: Final = "retype the name: it is not the name that it appears to be"

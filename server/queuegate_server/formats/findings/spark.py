@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from queuegate_server.formats.findings.acls import WILDCARD_ALONE
+from queuegate_server.formats.findings.acls import REMOVE_ONE, WILDCARD_ALONE, WRITE_THE_VALUE
 from queuegate_server.formats.findings.finding import Finding
 
 PROPERTIES: Final = "Spark's Utils.getPropertiesFromFile"
@@ -11,7 +11,7 @@ SECURITY: Final = "Spark's documentation of its security"
 REPEATED: Final = Finding(
     "repeated-property",
     "{name} is already set above; this value replaces that one",
-    "remove one of them",
+    REMOVE_ONE,
     PROPERTIES,
 )
 NOT_A_PROPERTY: Final = Finding(
@@ -39,7 +39,7 @@ UNKNOWN: Final = Finding(
 VARIABLE: Final = Finding(
     "variable-in-list",
     "the variable in {value} is not expanded but read as a name",
-    "write its value instead",
+    WRITE_THE_VALUE,
     PROPERTIES,
 )
 SPACES: Final = Finding(

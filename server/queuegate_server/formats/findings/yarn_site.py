@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from queuegate_server.formats.findings.acls import WRITE_THE_VALUE
 from queuegate_server.formats.findings.finding import Finding
 
 DEFAULTS: Final = "Hadoop's yarn-default.xml"
@@ -35,7 +36,7 @@ MISSPELLED: Final = Finding(
 UNKNOWN_VALUE: Final = Finding(
     "unknown-value",
     "{key} may name something other than this file, but its value is unknown: {why}",
-    "write its value instead",
+    WRITE_THE_VALUE,
     CONFIGURATION,
 )
 AUTHORIZER: Final = Finding(

@@ -11,6 +11,7 @@ from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.findings.acls import REMOVE_ONE, WRITE_THE_VALUE
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn.variables import ExpansionBudget, Text, VariableError, expand
 
@@ -96,7 +97,7 @@ class Configuration:
                 values[name] = value._replace(text=self.expand(name, budget))
             except VariableError as error:
                 message = f"a variable in {quoted(name)} cannot be expanded: {error}"
-                diagnostics.error(error.position, message, "write its value instead", "")
+                diagnostics.error(error.position, message, WRITE_THE_VALUE, "")
                 if budget.left < 0:
                     break
         return values
@@ -147,7 +148,7 @@ class Configuration:
             return
         else:
             message += f"in {_place(final)}, so this value is ignored: {quoted(kept.text)} applies"
-        diagnostics.warning(stated.element, message, "remove one of them")
+        diagnostics.warning(stated.element, message, REMOVE_ONE)
 
     def _report_replaced(
         self, stated: "_Property", diagnostics: Diagnostics, is_read: Callable[[str], bool]
@@ -155,7 +156,7 @@ class Configuration:
         replaced, value = self._values.get(stated.name), stated.value
         if replaced is None or value is None:
             return
-        name, remedy = quoted(stated.name), "remove one of them"
+        name, remedy = quoted(stated.name), REMOVE_ONE
         if replaced.file == diagnostics.file:
             message = f"{name} is already set above; this value replaces that one"
             diagnostics.warning(stated.element, message, remedy)

@@ -12,6 +12,7 @@ from typing import Final
 from queuegate.policy.created_queues import QueueCreation
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
+from queuegate_server.formats.findings.acls import REMOVE_ONE
 from queuegate_server.formats.suspicious_names import intended_key
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn import overrides
@@ -247,7 +248,7 @@ class _FairSchedulerReader:
             else:
                 if getattr(queue, attribute) is not None:
                     message = f"<{child.name}> of this queue is already set above; this one wins"
-                    self._diagnostics.warning(child, message, "remove one of them", path)
+                    self._diagnostics.warning(child, message, REMOVE_ONE, path)
                 setattr(queue, attribute, Text(child.line, child.column, child.text))
 
 
