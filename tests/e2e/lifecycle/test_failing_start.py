@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import queuegate
 from queuegate_server.cli.serve import serve
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.rows import rows
 from tests.support.servers.queuegate_server import running_server, server_command
 
 
@@ -128,26 +129,7 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--set", "drain.graze=1s"], "drain.graze"),
-        (["--set", "drain.grace=fast"], "drain.grace"),
-        (["--set", "drain.grace"], "key=value"),
-        (["--set", "listen=[]"], "listen"),
-        (["--listen", "localhost"], "listen[0]: the port is missing: write localhost:50051"),
-        (["--listen", "localhost"], '; got "localhost"'),
-        (["--policy", ""], "--policy: error: policy.path: must be the path of a file"),
-        (["--set", "listen=[{address: unix:/q, mode: rw}]"], "listen[0].mode"),
-        (["--set", "worker_timeout=1s"], "worker_timeout: error: this setting was removed"),
-        (["--set", "limits.max_concurrent_calls=0"], "max_concurrent_calls"),
-        (["--set", "policy.format=json"], "policy.format"),
-        (["--set", "resolvers.corp.type=lpad"], "resolvers.corp.type"),
-        (["--set", "partitions.default.cache.max_stale=-1s"], "max_stale"),
-        (["--config", "/no/such/queuegate.yaml"], "/no/such/queuegate.yaml: error: cannot be read"),
-    ],
-    ids=lambda case: str(case[-1]),
-)
+@rows
 def test_wrong_option(options: list[str], expected: str) -> None:
     assert_says(failing_command(*options), expected)
 

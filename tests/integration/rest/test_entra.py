@@ -43,6 +43,7 @@ from tests.support.fakes.graph import (
 )
 from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api, secret_file
 from tests.support.resolvers import lookup_failure
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -105,20 +106,7 @@ async def test_names_of_users(resolver: Build, settings: dict[str, Any], user: s
     assert isinstance(await (await resolver(**settings)).resolve(user), KnownUser)
 
 
-@pytest.mark.parametrize(
-    ("user", "detail"),
-    [
-        ("nobody@example.com", "no such user"),
-        ("alice", "set user_suffix"),
-        (identity(ALICE), "set user_suffix"),  # callers cannot name users by ID
-        (BOB, "disabled"),
-        ("ALICE@example.com", "spells the name differently"),
-        ("../groups@example.com", "can have this name"),
-        ("a/b@example.com", "can have this name"),
-        ("..", "can have this name"),
-        ("a\0@example.com", "can have this name"),
-    ],
-)
+@rows
 async def test_who_does_not_exist(resolver: Build, user: str, detail: str) -> None:
     outcome = await (await resolver()).resolve(user)
     assert isinstance(outcome, NoSuchUser), outcome
@@ -161,25 +149,7 @@ async def test_many_groups_come_in_pages(resolver: Build, tenant: FakeTenant) ->
     assert "more than 44 groups" in failure
 
 
-@pytest.mark.parametrize(
-    "link",
-    [
-        "https://elsewhere.example/v1.0/users",
-        "http://127.0.0.1/v1.0/users",
-        "//elsewhere.example/v1.0/x",
-        "/v1.0/users",
-        "{url}/v1.0/../beta/users",
-        "{url}/v1.0/%2e%2E/beta",
-        "{url}/beta/users",
-        "{url}@elsewhere.example/v1.0/users",
-        "{url}/v1.0/users ?x",
-        "{same}",
-        7,
-        [],
-        "",
-    ],
-    ids=str,
-)
+@rows
 async def test_a_link_to_the_next_page(
     resolver: Build, api: RestApi, tenant: FakeTenant, link: Any
 ) -> None:
@@ -369,25 +339,7 @@ def test_certificates_that_cannot_be_used(
             options(client_secret_file=None, certificate_file=file)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"client_secret_file": None}, "set one of"),
-        ({"federated_token_file": __file__}, "no secret"),
-        ({"graph_url": "http://graph.example.com"}, "without encryption"),
-        ({"tenant": "a/b"}, "is not a tenant: write its ID"),
-        ({"tenant": ".."}, "is not a tenant: write its ID"),
-        ({"tenant": "common"}, "stands for many tenants"),
-        ({"graph_url": "https://graph.example.com/v1.0/"}, "write the address without it"),
-        (
-            {"login_url": "https://login.example.com/corp"},
-            "has a path: write",
-        ),
-        ({"client_id": "x y"}, "is not the ID of an application"),
-        ({"cloud": "mars"}, "global"),
-    ],
-    ids=str,
-)
+@rows
 def test_settings_that_cannot_work(
     options: Callable[..., EntraOptions], settings: dict[str, Any], message: str
 ) -> None:

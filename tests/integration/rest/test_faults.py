@@ -39,6 +39,7 @@ from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import API, SECRET, TOKEN, FakeRealm
 from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
 from tests.support.resolvers import lookup_failure
+from tests.support.rows import rows
 from tests.support.servers.free_ports import free_port
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -473,31 +474,7 @@ async def test_secrets_that_the_server_repeats_are_hidden(
         assert TOKEN not in text
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"url": "https://user:pass@id.example.com"}, "must not contain a user or password"),
-        ({"url": "ftp://id.example.com"}, "is not an address"),
-        ({"url": "https://id.example.com/?a=b"}, "query or fragment"),
-        ({"url": "http://id.example.com"}, "without encryption"),
-        ({"url": "https://id.example.com/realms/corp"}, "write Keycloak's address alone"),
-        ({"url": "https://id.example.com/auth/admin/"}, "write Keycloak's address alone"),
-        ({"realm": "a/b"}, "is not a realm: write its name"),
-        ({"realm": "corp\n"}, "is not a realm: write its name"),
-        ({"proxy": "proxy:3128"}, "is not a proxy: write it like http://proxy"),
-        ({"proxy": "http://user:pass@proxy:3128"}, "must not contain a user or password"),
-        ({"proxy": "https://proxy:3128"}, "is not a proxy"),
-        ({"user_suffix": "example.com"}, "is not a suffix"),
-        ({"user_name": "attribute"}, "set both or neither"),
-        ({"user_attribute": "unixName"}, "set both or neither"),
-        ({"user_name": "attribute", "user_attribute": "a b:c"}, "letters, digits"),
-        ({"user_name": "attribute", "user_attribute": "email"}, "Keycloak can search"),
-        ({"user_name": "attribute", "user_attribute": "keycloak.x"}, "Keycloak can search"),
-        ({"client_secret_file": "/nowhere"}, "cannot be read"),
-        ({"ca_file": "/nowhere"}, "cannot be read"),
-    ],
-    ids=str,
-)
+@rows
 def test_settings_that_cannot_work(
     options: Callable[..., KeycloakOptions], settings: dict[str, Any], message: str
 ) -> None:

@@ -10,6 +10,7 @@ from tests.integration.rest.conftest import Build
 from tests.support.fakes.keycloak import FakeRealm, User
 from tests.support.fakes.rest_api import Reply, Request, RestApi
 from tests.support.resolvers import lookup_failure
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -235,32 +236,7 @@ async def test_an_attribute_that_several_users_share(resolver: Build, named: Fak
     assert isinstance(await asked.resolve("al"), LookupFailure)
 
 
-@pytest.mark.parametrize(
-    ("profile", "message"),
-    [
-        ({}, "does not show"),
-        ({"unmanagedAttributePolicy": "ENABLED"}, "users may edit"),
-        ({"unmanagedAttributePolicy": "ADMIN_VIEW"}, ""),
-        ({"unmanagedAttributePolicy": "ADMIN_EDIT"}, ""),
-        ({"attributes": [{"name": "unixName"}]}, "does not show"),
-        ({"attributes": [{"name": "unixName", "permissions": {"edit": ["admin"]}}]}, ""),
-        (
-            {"attributes": [{"name": "unixName", "permissions": {"view": ["user", "admin"]}}]},
-            "",
-        ),
-        (
-            {
-                "attributes": [
-                    {"name": "unixName", "permissions": {"view": ["admin"], "edit": ["user"]}}
-                ],
-                "unmanagedAttributePolicy": "ADMIN_EDIT",
-            },
-            "users may edit",
-        ),
-        ({"attributes": [{"name": "unixName", "permissions": {"view": ["user"]}}]}, "not show"),
-    ],
-    ids=str,
-)
+@rows
 async def test_an_attribute_must_be_shown_and_protected(
     resolver: Build, named: FakeRealm, profile: dict[str, object], message: str
 ) -> None:

@@ -19,6 +19,7 @@ from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.okta import TOKEN, FakeOrganization, error
 from tests.support.fakes.rest_api import Reply, RestApi, running_api, secret_file
 from tests.support.resolvers import lookup_failure
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -71,20 +72,7 @@ async def test_groups(resolver: Build, settings: dict[str, Any], groups: tuple[s
     assert await (await resolver(**settings)).resolve(ALICE) == KnownUser(groups)
 
 
-@pytest.mark.parametrize(
-    ("user", "detail"),
-    [
-        ("nobody@example.com", "no such user"),
-        (BOB, "disabled"),
-        # Okta finds these, but they are not the login.
-        ("alice", "it ends with an @ and more (set user_suffix"),
-        ("ALICE@example.com", "differently (user_match: casefold accepts it)"),
-        ("00u0", "spells the name differently"),
-        ("../groups", "no such user"),
-        ('x" or status eq "ACTIVE"/', "no such user"),
-        ("..", "can have this name"),
-    ],
-)
+@rows
 async def test_who_does_not_exist(resolver: Build, user: str, detail: str) -> None:
     outcome = await (await resolver()).resolve(user)
     assert isinstance(outcome, NoSuchUser), outcome
@@ -137,18 +125,7 @@ async def test_an_attribute_that_is_no_text(resolver: Build, api: RestApi) -> No
     assert "no usable unixName" in await lookup_failure(await resolver(**ATTRIBUTE), "al")
 
 
-@pytest.mark.parametrize(
-    ("status", "is_known"),
-    [
-        ("ACTIVE", True),
-        ("LOCKED_OUT", True),
-        ("PASSWORD_EXPIRED", True),
-        ("RECOVERY", True),
-        ("STAGED", False),
-        ("PROVISIONED", False),
-        ("DEPROVISIONED", False),
-    ],
-)
+@rows
 async def test_states_of_accounts(
     resolver: Build, organization: FakeOrganization, status: str, is_known: bool
 ) -> None:
@@ -302,21 +279,7 @@ async def test_a_rejected_token_is_not_sent_again_until_it_changes(
         assert TOKEN not in text
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"url": "http://example.okta.com"}, "without encryption"),
-        ({"url": "https://a:b@example.okta.com"}, "user or password"),
-        ({"url": "https://example.okta.com/api/v1"}, "has a path: write the address without it"),
-        ({"url": "https://example-admin.okta.com"}, "write it without -admin"),
-        ({"token_file": __file__}, "no secret"),
-        ({"group_name": "id", "name_case": "lower"}, "IDs may differ only in case"),
-        ({"user_name": "attribute"}, "set both or neither"),
-        ({"user_attribute": "unixName"}, "set both or neither"),
-        ({"user_name": "attribute", "user_attribute": 'a eq "b"'}, "variable name"),
-    ],
-    ids=str,
-)
+@rows
 def test_settings_that_cannot_work(
     options: Callable[..., OktaOptions], settings: dict[str, Any], message: str
 ) -> None:

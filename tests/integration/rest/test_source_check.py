@@ -15,6 +15,7 @@ from queuegate_server.identity.resolvers.keycloak.realm import Realm
 from tests.integration.rest.conftest import Build
 from tests.support.fakes.keycloak import SECRET, TOKEN, FakeRealm
 from tests.support.fakes.rest_api import Reply, RestApi
+from tests.support.rows import rows
 
 
 @pytest.fixture
@@ -98,30 +99,7 @@ def test_a_user_by_attribute(config: Path, realm: FakeRealm) -> None:
     assert "users may edit their own unixName" in output
 
 
-@pytest.mark.parametrize(
-    ("settings", "notes"),
-    [
-        ({"cachePolicy": "DEFAULT"}, ("whose cache policy is DEFAULT", "without a bound")),
-        (
-            {},
-            (
-                "whose cache policy is DEFAULT",
-                "set the policy to MAX_LIFESPAN, with a Max lifespan, or",
-            ),
-        ),
-        ({"cachePolicy": "MAX_LIFESPAN"}, ("whose cache policy is MAX_LIFESPAN", "a Max lifespan")),
-        ({"cachePolicy": "MAX_LIFESPAN", "maxLifespan": "90000"}, ("for up to 90 s (cache",)),
-        ({"cachePolicy": "MAX_LIFESPAN", "maxLifespan": "0"}, ("does not cache its users",)),
-        ({"fullSyncPeriod": "0"}, ("without a bound",)),
-        ({"fullSyncPeriod": "600"}, ("next full synchronization, every 600 s (cache policy DEFA",)),
-        ({"fullSyncPeriod": "-1"}, ("without a bound",)),
-        ({"cachePolicy": "NO_CACHE"}, ("does not cache its users (cache policy NO_CACHE)",)),
-        ({"cachePolicy": "EVICT_DAILY"}, ("for up to a day",)),
-        ({"cachePolicy": "EVICT_WEEKLY"}, ("for up to a week", "mode of the group mapper is READ")),
-        (None, ("not shown: federation: HTTP 403", "check that its cache policy", "view-realm")),
-    ],
-    ids=str,
-)
+@rows
 def test_a_user_of_a_federation(
     config: Path, realm: FakeRealm, settings: dict[str, str] | None, notes: tuple[str, ...]
 ) -> None:

@@ -13,8 +13,6 @@ import pytest
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.resolvers.okta.system_log import (
     FILTER,
-    OF_EVERYBODY,
-    OF_USERS,
     OVERLAP_SECONDS,
     affected_by,
 )
@@ -34,6 +32,7 @@ from tests.support.change_sink import ALL, Sink, following, why_not_followed
 from tests.support.fakes.assertions import key_in
 from tests.support.fakes.okta import ACCESS_TOKEN, CLIENT, FakeOrganization, error
 from tests.support.fakes.rest_api import Reply, Request, RestApi
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -58,26 +57,7 @@ def follower(resolver: Build) -> Build:
     return lambda **more: resolver(**(SETTINGS | more))
 
 
-@pytest.mark.parametrize(
-    ("event", "affected"),
-    [
-        *(({"eventType": kind, "target": [user("1"), GROUP]}, ("1",)) for kind in OF_USERS),
-        *(({"eventType": kind, "target": [user("1"), GROUP]}, None) for kind in OF_EVERYBODY),
-        ({"eventType": ADD, "target": [user("1"), GROUP, user("2")]}, ("1", "2")),
-        ({"eventType": "group.lifecycle.create", "target": [GROUP]}, ()),
-        ({"eventType": "user.session.start", "target": [user("1")]}, ()),
-        ({"eventType": ADD, "target": [GROUP]}, None),
-        ({"eventType": ADD, "target": []}, None),
-        ({"eventType": ADD, "target": None}, None),
-        ({"eventType": ADD, "target": [user("1"), 7]}, None),
-        ({"eventType": ADD, "target": [user("1"), user("")]}, None),
-        ({"eventType": ADD, "target": [user("1"), {"type": "User"}]}, None),
-        ({"eventType": ADD}, None),
-        ({"eventType": {}}, None),
-        ({}, None),
-    ],
-    ids=str,
-)
+@rows
 def test_who_is_affected(event: dict[str, Any], affected: tuple[str, ...] | None) -> None:
     expected = EVERYBODY if affected is None else AffectedIds(affected)
     assert affected_by([event]) == expected
