@@ -1,4 +1,4 @@
-"""How many of our modules a check, a lookup in a directory and a reload pass through."""
+"""Which of our modules checks, lookups, reloads, invalidations and reviews pass through."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from types import FrameType
 import grpc.aio
 import pytest
 
-from queuegate.v1 import access_pb2
+from queuegate.v1 import access_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.reloads import ReloadCause, SnapshotListener
 from queuegate_server.server.wiring import ServerParts, build_server
@@ -20,7 +20,8 @@ from queuegate_server.settings.model import Settings
 from tests.support.fakes.ldap_server import fake_directory
 from tests.support.fakes.loop import wait_until
 from tests.support.fakes.small_directory import answer, options
-from tests.support.module_walk import ModulesPassed
+from tests.support.module_walk import ModulesPassed, walk_in_architecture
+from tests.support.queue_reviews import Reviewing
 
 Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 QUEUES = """\
@@ -30,18 +31,25 @@ partitions:
 """
 MOST_FOR_LOOKUP = 32
 MOST_FOR_RELOAD = 18
+BACKGROUND = {"runtime.beat", "transports.stalls"}
+"""What may run at any moment."""
 
 
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[tuple[ServerParts, Call]]:
+async def serving(settings: Settings) -> AsyncIterator[tuple[ServerParts, grpc.aio.Channel]]:
     parts = build_server(settings, settings, "grpcio", None)
     assert (await parts.core.reloader.reload(ReloadCause.START)).succeeded
     (address,) = parts.listeners.bind(parts.server, [one.parsed for one in settings.listen])
     await parts.server.start()
     async with grpc.aio.insecure_channel(address) as channel:
-        yield parts, channel.unary_unary("/queuegate.v1.AccessService/CheckQueueAccess")
+        yield parts, channel
     await parts.server.stop(None)
     await parts.core.resolvers.close()
+
+
+def checks(channel: grpc.aio.Channel) -> Call:
+    call: Call = channel.unary_unary("/queuegate.v1.AccessService/CheckQueueAccess")
+    return call
 
 
 def check(user: str) -> bytes:
@@ -59,7 +67,8 @@ async def test_modules_on_the_path_of_a_check(asked: str, is_cached: bool, limit
         if event == "call" and name.startswith("queuegate"):
             passed.add(name)
 
-    async with serving(load_settings(None, {}, ["listen=127.0.0.1:0"])) as (_, call):
+    async with serving(load_settings(None, {}, ["listen=127.0.0.1:0"])) as (_, channel):
+        call = checks(channel)
         await call(check("asked"))
         before = sys.getprofile()
         sys.setprofile(note)
@@ -84,13 +93,15 @@ async def test_modules_on_the_path_of_a_lookup_in_a_directory_and_back(tmp_path:
                 "partitions": {"default": {"resolver": "corp"}},
             }
             config.write_text(json.dumps(given))
-            async with serving(load_settings(config, {}, [])) as (_, call):
+            async with serving(load_settings(config, {}, [])) as (_, channel):
+                call = checks(channel)
                 await call(check("first"))  # The connection is open from here on.
                 with passed.recording() as names:
                     response = await call(check("sue"))
     assert access_pb2.CheckQueueAccessResponse.FromString(response).allowed
     assert {"rpc.access_service", "identity.resolvers.ldap.ldap_messages"} <= names
     assert len(names) <= MOST_FOR_LOOKUP, sorted(names)
+    assert names ^ walk_in_architecture("A look-up in LDAP") <= BACKGROUND
 
 
 async def test_modules_on_the_path_of_a_reload(tmp_path: Path) -> None:
@@ -108,4 +119,26 @@ async def test_modules_on_the_path_of_a_reload(tmp_path: Path) -> None:
         told = parts.core.engine.listeners
     assert told == set(SnapshotListener) - {SnapshotListener.WEBHOOK}
     assert {"files.watcher", "policystore.reloader", "rpc.response_cache"} <= names
-    assert len(names) <= MOST_FOR_RELOAD, sorted(names)
+    assert len(names - BACKGROUND) <= MOST_FOR_RELOAD, sorted(names)
+    assert names ^ walk_in_architecture("A reload") <= BACKGROUND
+
+
+async def test_modules_on_the_path_of_an_invalidation() -> None:
+    settings = load_settings(None, {}, ["listen=127.0.0.1:0", "callers.loopback={roles: [admin]}"])
+    request = user_groups_pb2.InvalidateUserGroupsRequest(users=["sue"], wait=True)
+    with ModulesPassed() as passed:
+        async with serving(settings) as (_, channel):
+            call: Call = channel.unary_unary("/queuegate.v1.UserGroupService/InvalidateUserGroups")
+            await call(request.SerializeToString())
+            with passed.recording() as names:
+                await call(request.SerializeToString())
+    assert names ^ walk_in_architecture("An invalidation") <= BACKGROUND
+
+
+async def test_modules_on_the_path_of_a_review() -> None:
+    with ModulesPassed() as passed:
+        await Reviewing().review("alice", "root.prod")  # what is done once is done
+        reviewing = Reviewing()
+        with passed.recording() as names:
+            await reviewing.review("alice", "root.prod")
+    assert names ^ walk_in_architecture("A kubectl apply that is refused") <= BACKGROUND

@@ -1,14 +1,19 @@
 """Records our modules that work passes through: in order, or there and back in all threads."""
 
 import asyncio
+import re
 import sys
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 PREFIX = "queuegate_server."
+_WALK: Final = re.compile(
+    r"^### (?P<title>[^\n]+)\n\n```text\n(?P<modules>.+?)```", re.MULTILINE | re.DOTALL
+)
 _GENERATED = "<string>"
 """The file of functions that `dataclass` generates. Nobody has to read these."""
 
@@ -84,3 +89,10 @@ class ModulesPassed:
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith(PREFIX) and frame.f_code.co_filename != _GENERATED:
             self.names.add(module.removeprefix(PREFIX))
+
+
+def walk_in_architecture(title: str) -> set[str]:
+    """Return the modules that ARCHITECTURE lists for a walk, each at the beginning of a line."""
+    text = Path("ARCHITECTURE.md").read_text(encoding="utf-8")
+    walks = {found["title"]: found["modules"] for found in _WALK.finditer(text)}
+    return {line.split()[0] for line in walks[title].splitlines()}
