@@ -291,7 +291,7 @@ async def test_the_remedy_for_a_child_that_cannot_be_started(
     monkeypatch.setattr(child_process, "run", run)
     with pytest.raises(ParserError, match=os.strerror(number)) as failed:
         await parser_process.parse(JOBS["YuniKorn"])
-    assert failed.value.remedy == remedy
+    assert failed.value.remedy == remedy.replace("PYTHON", sys.executable)
 
 
 def test_the_child_imports_no_server() -> None:
