@@ -6,8 +6,8 @@ from queuegate_server.formats.findings.table import SUBJECTS, findings_of
 _ABOUT = """
 What `queuegate-server validate` and `lint` can say about a policy, by the identifier that
 `-o json` and `-o sarif` show. Words in braces are filled in. Errors are marked; all others are
-warnings. Errors in the syntax of a file, and some findings about YARN's and Spark's own settings,
-have no identifier yet: in SARIF their rule is the name of the command.
+warnings. Errors in the syntax and structure of a file, and a few warnings about them, have no
+identifier yet: in SARIF their rule is the name of the command.
 """
 
 
