@@ -1,20 +1,13 @@
-"""metrics.md: every metric, as the code declares it for Prometheus."""
+"""metrics.md: every metric, from metrics.toml and from Prometheus's client."""
 
-import time
 from collections.abc import Iterable
-from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from prometheus_client import GCCollector, ProcessCollector
-from prometheus_client.core import Metric
 from prometheus_client.registry import CollectorRegistry
 
 from docs.generate.markdown import code, page, sentence, table
-from queuegate_server.admission.annotations.requester_groups import RequesterGroups
-from queuegate_server.admission.queues.records import QueueRecords
-from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
-from queuegate_server.server.metric_families import METRICS
-from queuegate_server.supervisor.service import worker_metrics
+from queuegate_server.observe.metric_families import SERVER, WEBHOOK, WORKERS
 
 _SERVER: Final = """\
 `/metrics` on the [operations port](settings.md#ops) exports these metrics in Prometheus's text
@@ -44,30 +37,18 @@ def generate() -> str:
     """Return the page."""
     registry = CollectorRegistry()
     of_process = [*ProcessCollector(registry=registry).collect(), *GCCollector(registry).collect()]
-    of_server = [kind(name, text, labels=labels) for name, (kind, text, labels) in METRICS.items()]  # type: ignore[call-arg]
-    never = cast("Any", SimpleNamespace(reloads=1, failures=0, expires=0.0))
-    of_webhook = AdmissionMetrics(never, never).registry
-    QueueRecords(never, of_webhook, time.time)
-    RequesterGroups(never, never, never, of_webhook)
+    of_server, of_workers, of_webhook = (
+        [family.empty() for family in families.values()] for families in (SERVER, WORKERS, WEBHOOK)
+    )
     return page(
         "Metrics",
         _SERVER,
         _table([*of_server, *of_process]),
         _WORKERS,
-        _table(worker_metrics(1, 1, {})),
+        _table(of_workers),
         _WEBHOOK,
-        _table(_of_registry(of_webhook)),
+        _table(of_webhook),
     )
-
-
-def _of_registry(registry: CollectorRegistry) -> list[Metric]:
-    found = []
-    for collector in registry._collector_to_names:
-        for metric in collector.collect():
-            # The names of metrics without samples yet.
-            vars(metric).setdefault("_labelnames", getattr(collector, "_labelnames", ()))
-            found.append(metric)
-    return found
 
 
 def _table(metrics: Iterable[Any]) -> str:

@@ -89,7 +89,7 @@ class Occupancy:
 
 @dataclass(slots=True)
 class CacheStats:
-    """Counts of events since the cache was created. See `server/metric_families.py`."""
+    """Counts of events since the cache was created. See `observe/metrics.toml`."""
 
     hits: int = 0
     negative_hits: int = 0

@@ -17,7 +17,7 @@ from queuegate_server.identity.following import FollowState
 from queuegate_server.identity.guarded_resolver import CircuitState
 from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.identity.rest.request_statistics import RequestStatistics
-from queuegate_server.server.metric_families import METRICS
+from queuegate_server.observe.metric_families import SERVER
 
 _CACHE_RESULTS: Final = {
     "hit": "hits",
@@ -53,13 +53,13 @@ def core_samples(core: DecisionCore, readiness: Readiness) -> dict[str, Samples]
 
 
 def families(samples: Mapping[str, Samples]) -> Iterator[Metric]:
-    """Yield the metrics that have samples, in the order of METRICS."""
-    for name, (kind, text, labels) in METRICS.items():
+    """Yield the metrics that have samples, in the order of metrics.toml."""
+    for name, family in SERVER.items():
         if name in samples:
-            family: Any = kind(name, text, labels=labels)  # type: ignore[call-arg]
+            metric = family.empty()
             for sample in samples[name]:
-                family.add_metric(*sample)
-            yield family
+                metric.add_metric(*sample)
+            yield metric
 
 
 class CoreCollector(Collector):
@@ -226,7 +226,7 @@ def _policy(core: DecisionCore, readiness: Readiness) -> dict[str, Samples]:
 
 
 def _sharing(core: DecisionCore) -> dict[str, Samples]:
-    names = [name for name in METRICS if name.startswith("queuegate_fleet_group")]
+    names = [name for name in SERVER if name.startswith("queuegate_fleet_group")]
     sharing = core.sharing
     if sharing is None:
         return {name: [] for name in names}

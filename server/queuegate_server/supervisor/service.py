@@ -14,12 +14,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from queuegate_server.admin.certificate import ops_certificate
 from queuegate_server.admin.readiness import Phase
+from queuegate_server.observe.metric_families import WORKERS
 from queuegate_server.settings.listeners import parse_host_port
 from queuegate_server.settings.observability import Ops
 from queuegate_server.supervisor.channel import ChannelError
@@ -169,22 +170,18 @@ async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[No
         await server.close()
 
 
-def worker_metrics(
-    configured: int, serving: int, replaced: Mapping[str, int]
-) -> tuple[Metric, Metric, Metric]:
-    """Return the supervisor's metrics. `replaced` counts the replaced workers by reason."""
-    replacements = CounterMetricFamily(
-        "queuegate_workers_replaced",
-        "Replaced workers: ended (exited), silent (killed after 30 s of silence).",
-        labels=("reason",),
-    )
-    for reason, count in replaced.items():
-        replacements.add_metric((reason,), count)
-    return (
-        GaugeMetricFamily("queuegate_workers", "Configured number of workers.", configured),
-        GaugeMetricFamily("queuegate_workers_serving", "Workers that are serving.", serving),
-        replacements,
-    )
+def worker_metrics(configured: int, serving: int, replaced: Mapping[str, int]) -> Iterator[Metric]:
+    """Yield the supervisor's metrics. `replaced` counts the replaced workers by reason."""
+    samples: dict[str, list[tuple[tuple[str, ...], int]]] = {
+        "queuegate_workers": [((), configured)],
+        "queuegate_workers_serving": [((), serving)],
+        "queuegate_workers_replaced": [((reason,), count) for reason, count in replaced.items()],
+    }
+    for name, family in WORKERS.items():
+        metric = family.empty()
+        for sample in samples[name]:
+            metric.add_metric(*sample)
+        yield metric
 
 
 def _serving(workers: Mapping[int, Mapping[str, Any]]) -> int:

@@ -17,8 +17,8 @@ import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc, errors_pb2
 from queuegate_server.decisions.log import AuditUnavailable
 from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
+from queuegate_server.observe.metric_families import SERVER
 from queuegate_server.rpc import errors
-from queuegate_server.server.metric_families import METRICS
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
@@ -279,8 +279,8 @@ def test_documented_metrics(shared: Setup) -> None:
     for family in text_string_to_metric_families(get(shared.ops, "/metrics")[1]):
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
-        if not family.samples and family.name in METRICS:
-            labels = {*METRICS[family.name][2]}  # those of a fleet
+        if not family.samples and family.name in SERVER:
+            labels = {*SERVER[family.name].labels}  # those of a fleet
         served[name] = (family.type, tuple(sorted(labels)))
     assert documented("Metrics of the server") == served
 

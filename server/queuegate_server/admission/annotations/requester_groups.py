@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
 
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.annotations.rules import AdmissionRequest, OwnGroups
@@ -16,12 +16,12 @@ from queuegate_server.admission.annotations.usable_groups import (
     Selection,
     UsableGroups,
 )
-from queuegate_server.admission.server.admission_metrics import groups_omitted, groups_unavailable
 from queuegate_server.admission.server.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.admission.server.user_names import name_fault
 from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
+from queuegate_server.observe.metric_families import registered
 from queuegate_server.settings.admission import GroupSource, UserInfoAnnotation
 
 _LOG = logging.getLogger("queuegate_server.admission")
@@ -63,8 +63,8 @@ class RequesterGroups:
         self._recent = RecentGroups(clock)
         self._usable: tuple[tuple[int, str], asyncio.Task[UsableGroups]] | None = None
         self._logged: set[str] = set()
-        self._omitted = groups_omitted(registry)
-        self._unavailable = groups_unavailable(registry)
+        self._omitted = registered(Counter, "queuegate_admission_groups_omitted", registry)
+        self._unavailable = registered(Counter, "queuegate_admission_groups_unavailable", registry)
 
     async def of(
         self, request: AdmissionRequest, *, writes: bool, verified: bool, deadline: float

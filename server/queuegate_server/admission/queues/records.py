@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
 
 from queuegate.decision_record import Record
 from queuegate_server.admission.queues.decider import INVALID_FIELD, CannotDecide
@@ -14,7 +14,6 @@ from queuegate_server.admission.queues.model import (
     RequiredCheck,
 )
 from queuegate_server.admission.queues.places import checked_schedulers
-from queuegate_server.admission.server.admission_metrics import queue_decisions
 from queuegate_server.decisions.log import (
     ERROR,
     NUMBERS,
@@ -23,6 +22,7 @@ from queuegate_server.decisions.log import (
     DecisionLog,
 )
 from queuegate_server.fleet.view import QueueDecisions
+from queuegate_server.observe.metric_families import registered
 from queuegate_server.settings.admission import Admission, Mode
 
 METHOD: Final = "AdmissionReview"
@@ -51,7 +51,7 @@ class QueueRecords:
         """
         self._decisions = decisions
         self._wall = wall
-        self._counter = queue_decisions(registry)
+        self._counter = registered(Counter, "queuegate_admission_queue_decisions", registry)
 
     async def record(
         self,

@@ -36,7 +36,7 @@ class RequestCount:
 
 @dataclass(slots=True)
 class RequestStatistics:
-    """The resolver's counters since its creation. `server/metric_families.py` describes them."""
+    """The resolver's counters since its creation. `observe/metrics.toml` describes them."""
 
     requests: dict[str, RequestCount] = field(default_factory=dict)
     """The counters by what was requested."""

@@ -70,7 +70,7 @@ class StepCount:
 
 @dataclass(slots=True)
 class LdapStatistics:
-    """The resolver's counters since its creation. `server/metric_families.py` describes them."""
+    """The resolver's counters since its creation. `observe/metrics.toml` describes them."""
 
     steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
     """The counters by server and step."""
