@@ -3,7 +3,7 @@
 from typing import Final
 
 from docs.generate.markdown import code, page, sentence, table
-from queuegate_server.settings.removed import SETTINGS, RemovedSetting
+from queuegate_server.settings.removed import removed_settings
 
 _INTRODUCTION: Final = """\
 Nobody had a reason to change these [settings](settings.md), so each is a constant now. A settings
@@ -18,13 +18,13 @@ The reason for each value stands beside the constant in the source, in the packa
 def generate() -> str:
     """Return the page."""
     rows = (
-        (_key(each), code(each.value), code(each.constant), sentence(each.instead))
-        for each in SETTINGS
+        (_key(each.key, kind), code(each.value), code(each.constant), sentence(each.instead))
+        for each in removed_settings()
+        for kind in each.resolver_types or ("",)
     )
     head = ("setting", "what applies now", "constant", "what to do instead")
     return page("Removed settings and options", _INTRODUCTION, table(head, rows))
 
 
-def _key(removed: RemovedSetting) -> str:
-    kind = f" (`type: {removed.resolver_type}`)" if removed.resolver_type else ""
-    return code(removed.key) + kind
+def _key(key: str, resolver_type: str) -> str:
+    return code(key) + (f" (`type: {resolver_type}`)" if resolver_type else "")

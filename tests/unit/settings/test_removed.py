@@ -8,28 +8,33 @@ import pytest
 
 from queuegate_server.config_fields import written_duration, written_size
 from queuegate_server.settings.load import SettingsError, load_settings
-from queuegate_server.settings.removed import SETTINGS, RemovedSetting
+from queuegate_server.settings.removed import RemovedSetting, removed_settings
 from tests.support.settings_faults import faults
 
+REMOVED = removed_settings()
+OF_TYPES = [(each, kind) for each in REMOVED for kind in each.resolver_types or ("os",)]
 
-def named(removed: RemovedSetting) -> str:
-    return f"{removed.key}{removed.resolver_type and f' of {removed.resolver_type}'}"
+
+def named(value: RemovedSetting | str) -> str:
+    return value if isinstance(value, str) else f"{value.key} {value.constant}"
 
 
-def settings_with(removed: RemovedSetting) -> str:
+def settings_with(removed: RemovedSetting, resolver_type: str) -> str:
     """Return a file that contains the key."""
     *sections, last = removed.key.split(".")
     value: Any = {last: removed.value or 1}
     if sections[:1] == ["resolvers"]:
-        value["type"] = removed.resolver_type or "os"
+        value["type"] = resolver_type
     for key in reversed(sections):
         value = {key: value}
     return f"{value}"
 
 
-@pytest.mark.parametrize("removed", SETTINGS, ids=named)
-def test_an_error_names_the_key(removed: RemovedSetting, tmp_path: Path) -> None:
-    found = faults(tmp_path / "queuegate.yaml", settings_with(removed))
+@pytest.mark.parametrize(("removed", "resolver_type"), OF_TYPES, ids=named)
+def test_an_error_names_the_key(
+    removed: RemovedSetting, resolver_type: str, tmp_path: Path
+) -> None:
+    found = faults(tmp_path / "queuegate.yaml", settings_with(removed, resolver_type))
     always = f": {removed.value} always applies" if removed.value else ""
     says = f"error: {removed.key}: this setting was removed{always} (delete the key"
     assert [says in fault for fault in found].count(True) == 1, found
@@ -37,7 +42,7 @@ def test_an_error_names_the_key(removed: RemovedSetting, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "removed",
-    [each for each in SETTINGS if not each.key.startswith("resolvers")],
+    [each for each in REMOVED if not each.key.startswith("resolvers")],
     ids=named,
 )
 def test_variables_and_options(removed: RemovedSetting) -> None:
@@ -48,7 +53,7 @@ def test_variables_and_options(removed: RemovedSetting) -> None:
         load_settings(options=[f"{removed.key}=1"])
 
 
-@pytest.mark.parametrize("removed", [each for each in SETTINGS if each.value], ids=named)
+@pytest.mark.parametrize("removed", [each for each in REMOVED if each.value], ids=named)
 def test_the_value_is_that_of_the_constant(removed: RemovedSetting) -> None:
     module, _, name = removed.constant.rpartition(".")
     value = getattr(importlib.import_module(f"queuegate_server.{module}"), name)
