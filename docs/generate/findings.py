@@ -1,7 +1,7 @@
 """findings.md: the findings of `validate` and `lint`, from their tables."""
 
 from docs.generate.markdown import page, paragraph, table
-from queuegate_server.formats.findings.table import SUBJECTS, findings_of
+from queuegate_server.formats.findings.table import SUBJECTS
 
 _ABOUT = """
 What `queuegate-server validate` and `lint` can say about a policy, by the identifier that
@@ -14,7 +14,7 @@ identifier yet: in SARIF their rule is the name of the command.
 def generate() -> str:
     """Return the page."""
     parts = [paragraph(_ABOUT)]
-    for subject, module in SUBJECTS.items():
+    for subject, findings in SUBJECTS.items():
         rows = (
             (
                 f"`{each.identifier}`" + (" (error)" if each.is_error else ""),
@@ -22,7 +22,7 @@ def generate() -> str:
                 _code(each.remedy),
                 each.source,
             )
-            for each in findings_of(module)
+            for each in findings.values()
         )
         parts += [f"## {subject}", table(("finding", "message", "remedy", "from"), rows)]
     return page("Findings", *parts)

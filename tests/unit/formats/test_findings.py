@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 
 from queuegate_server.formats.findings.finding import Finding
-from queuegate_server.formats.findings.table import FINDINGS, SUBJECTS, findings_of
+from queuegate_server.formats.findings.table import FINDINGS, SUBJECTS
 
-EVERY: Final = [each for module in SUBJECTS.values() for each in findings_of(module)]
+EVERY: Final = [each for findings in SUBJECTS.values() for each in findings.values()]
 SHOWN: Final = "\n".join(
     {
         line
@@ -41,9 +41,11 @@ def test_each_finding_is_in_a_golden_case(finding: Finding) -> None:
 
 
 def test_no_remedy_stands_twice() -> None:
-    """A remedy that several findings share is a constant of a table."""
-    formats = Path("server/queuegate_server/formats").rglob("*.py")
-    text = "\n".join(path.read_text(encoding="utf-8") for path in formats)
+    """A remedy that several findings share is a phrase."""
+    formats = Path("server/queuegate_server/formats").rglob("*.*")
+    files = (path for path in formats if path.suffix in {".py", ".toml"})
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    text = re.sub(r'"""\\\n|"""', '"', text).replace(" \\\n", " ")
     remedies = {each.remedy for each in EVERY if each.remedy.count(" ") > 1}
     repeated = [each for each in remedies if text.count(f'"{each}"') > 1 and not fields(each)]
     assert repeated == []

@@ -1,7 +1,10 @@
 """One entry of the tables of findings."""
 
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +30,32 @@ class Finding:
     def instead(self, remedy: str) -> "Finding":
         """Return the finding with the remedy that fits this case."""
         return replace(self, remedy=remedy)
+
+
+def _content(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+PHRASES: Final[Mapping[str, str]] = _content("phrases")
+"""Remedies and sources that several findings share, by name."""
+
+
+def read_table(name: str) -> dict[str, Finding]:
+    """Return the findings in a TOML file of this package, by identifier.
+
+    Args:
+        name: The name of the file, without its ending.
+
+    Raises:
+        KeyError: An entry names a phrase that does not exist.
+        TypeError: An entry lacks a member, or has an unknown one.
+    """
+    return {
+        identifier: Finding(identifier, **{key: _phrase(value) for key, value in entry.items()})
+        for identifier, entry in _content(name).items()
+    }
+
+
+def _phrase(value: Any) -> Any:
+    is_name = isinstance(value, str) and value.startswith("$")
+    return PHRASES[value[1:]] if is_name else value
