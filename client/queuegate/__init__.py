@@ -20,70 +20,16 @@ if TYPE_CHECKING:
     """The version of the installed distribution."""
 
     from queuegate import aio, exceptions, user_info
-    from queuegate._applications import (
-        ActionName,
-        Application,
-        ApplicationCheck,
-        ApplicationExplanation,
-        ApplicationList,
-        ApplicationStep,
-        SparkApplication,
-    )
-    from queuegate._client import Client
-    from queuegate._results import (
-        Cursor,
-        Diagnostic,
-        FleetGate,
-        FleetInfo,
-        HealthStatus,
-        InvalidationResult,
-        PolicyInfo,
-        PolicyQueue,
-        QueueDecisions,
-        QueueTemplate,
-        ReloadResult,
-        Replica,
-        ReplicaRole,
-        ReplicaState,
-        Resolution,
-        ResolveOutcome,
-        Severity,
-        StaleGate,
-        ValidationResult,
-    )
-    from queuegate._settings import Retry, Tls
-    from queuegate._types import (
-        AccessName,
-        Check,
-        CheckFailure,
-        Decision,
-        ExplainedGroups,
-        Explanation,
-        GroupsOrigin,
-        StaleDecision,
-        Step,
-    )
-    from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UsableQueue, UserPage
-    from queuegate.exceptions import (
-        ClientClosed,
-        DeadlineExceeded,
-        GroupsUnavailable,
-        InvalidArgument,
-        MessageTooLarge,
-        NotCaughtUp,
-        NotPermitted,
-        Overloaded,
-        QueuegateError,
-        RequestRejected,
-        ServerError,
-        ServerUnavailable,
-        Unavailable,
-        UnknownPartition,
-        Violation,
-    )
-    from queuegate.gate.blocking import Gate
-    from queuegate.gate.local_record import log_decision
-    from queuegate.gate.reflector import GateState
+    from queuegate._applications import *
+    from queuegate._client import *
+    from queuegate._results import *
+    from queuegate._settings import *
+    from queuegate._types import *
+    from queuegate._users import *
+    from queuegate.exceptions import *
+    from queuegate.gate.blocking import *
+    from queuegate.gate.local_record import *
+    from queuegate.gate.reflector import *
     from queuegate.policy.applications import Action
     from queuegate.policy.decision import Access, Reason
     from queuegate.policy.explain import StepOutcome
@@ -185,13 +131,10 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = version("queuegate")
         return globals()[name]
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in {"aio", "exceptions", "user_info"}:
         return import_module(f"queuegate.{name}")
-    for module in _MODULES:
-        value = getattr(import_module(f"queuegate.{module}"), name, None)
-        if value is not None:
-            break
-    globals()[name] = value
-    return value
+    for module in _MODULES if name in __all__ else ():
+        if name in (found := vars(import_module(f"queuegate.{module}"))):
+            globals()[name] = found[name]
+            return found[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
