@@ -9,6 +9,7 @@ import pytest
 
 import queuegate
 from tests.support.fakes.scripted_server import ScriptedServer
+from tests.support.rows import rows
 
 TLS = Path(__file__).parent / "tls"
 ONCE = queuegate.Retry(attempts=1)
@@ -112,15 +113,7 @@ def test_mutual_tls() -> None:
             ask(server.address, queuegate.Tls(TLS / "ca.pem"))
 
 
-@pytest.mark.parametrize(
-    ("variable", "argument"),
-    [
-        ("QUEUEGATE_CA_FILE", "ca_file"),
-        ("QUEUEGATE_CERTIFICATE_FILE", "certificate_file"),
-        ("QUEUEGATE_KEY_FILE", "key_file"),
-        ("QUEUEGATE_TOKEN_FILE", "token_file"),
-    ],
-)
+@rows
 def test_a_missing_file_is_named_by_its_setting(
     variable: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

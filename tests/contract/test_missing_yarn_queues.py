@@ -10,6 +10,7 @@ from queuegate.cli import main
 from queuegate.v1 import access_pb2
 from tests.support.fakes.scripted_server import ScriptedServer
 from tests.support.generators.yarn_files import prop
+from tests.support.rows import rows
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 KEY = "yarn.scheduler.capacity.root"
@@ -58,15 +59,7 @@ def output(server: RunningServer, capsys: pytest.CaptureFixture[str], *words: st
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("check", "olga", "root.prod.new"),
-        ("explain", "olga", "root.prod.new"),
-        ("app-check", "olga", "modify", "--queue", "root.prod.new", "--owner", "x"),
-        ("app-check", "olga", "view", "--queue", "root.prod.new", "--owner", "x", "--explain"),
-    ],
-)
+@rows
 def test_only_the_capacity_scheduler_is_known_to_create_nothing(
     server: RunningServer,
     scheduler: str,

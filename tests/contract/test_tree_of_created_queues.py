@@ -12,6 +12,7 @@ from queuegate.policy.created_queues import TemplateKind
 from queuegate.v1 import policy_pb2
 from tests.support.fakes.scripted_server import ScriptedServer
 from tests.support.generators.yarn_files import prop
+from tests.support.rows import rows
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 KEY = "yarn.scheduler.capacity"
@@ -48,15 +49,7 @@ def only_read(tmp_path: Path) -> Iterator[RunningServer]:
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
-@pytest.mark.parametrize(
-    ("user", "groups", "marks"),
-    [
-        ("ann", ("--no-groups",), ("submit; ", "submit; ")),
-        ("ann", (), ("submit; ", "submit; ")),
-        ("eve", ("--no-groups",), ("submit; ", "denied; ")),
-        ("eve", ("--group", "analysts"), ("submit; ", "submit; ")),
-    ],
-)
+@rows
 def test_the_role_read_is_enough_and_no_call_is_refused(
     only_read: RunningServer,
     output: str,
@@ -162,17 +155,7 @@ def marks_of(tree: str, prefix: str) -> Iterator[tuple[str, str]]:
             yield ".".join(path), mark
 
 
-@pytest.mark.parametrize(
-    ("policy_format", "semantics", "shown"),
-    [
-        ("capacity-scheduler", "", "user a; group b"),
-        ("capacity-scheduler", "newer", "user a; group b"),
-        ("fair-scheduler", "", "user a; group b"),
-        ("capacity-scheduler", "hadoop", "user a; group b c"),
-        ("", "", "ACL 'a b c'"),
-        ("newer", "", "ACL 'a b c'"),
-    ],
-)
+@rows
 @pytest.mark.parametrize("user", [(), ("--user", "a")])
 def test_a_server_that_does_not_say_how_it_reads_acls(
     policy_format: str,

@@ -10,6 +10,7 @@ import pytest
 from tests import run
 from tests.support import doors
 from tests.support.doors import PROJECT
+from tests.support.rows import rows
 
 Git = Callable[..., None]
 TABLE = doors.read()
@@ -62,21 +63,7 @@ def test_sources_name_doors_that_run_pytest() -> None:
     assert named == {name for name, door in TABLE.doors.items() if not door.command}
 
 
-@pytest.mark.parametrize(
-    ("changed", "concerned"),
-    [
-        (["tests/unit/test_doors.py"], []),
-        (["docs/glossary.md"], ["kubernetes", "documents", "packaging"]),
-        (["server/queuegate_server/analysis/x.py"], ["documents", "console"]),
-        (["tests/e2e/hadoop/test_properties.py"], ["hadoop"]),
-        (["tests/contract/test_yarn.py", "CHANGELOG.md"], ["transports"]),
-        (["tests/e2e/packaging/test_project.py"], []),
-        (["server/queuegate_server_other/x.py"], None),
-        (["tests/support/documents.py"], None),
-        (["CHANGELOG.md", "pyproject.toml"], None),
-        ([], []),
-    ],
-)
+@rows
 def test_what_a_change_concerns(changed: list[str], concerned: list[str] | None) -> None:
     every = [name for name, door in TABLE.doors.items() if not door.command]
     assert TABLE.concerned(changed) == (every if concerned is None else concerned)

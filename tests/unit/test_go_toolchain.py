@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import go_toolchain
 from tests.support.go_toolchain import GHZ, GRPC_HEALTH_PROBE, KUSTOMIZE, GoError
+from tests.support.rows import rows
 
 
 @pytest.fixture(autouse=True)
@@ -16,19 +17,7 @@ def _asked_anew() -> Iterator[None]:
     go_toolchain.go.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("prints", "is_used"),
-    [
-        ("go1.26", True),
-        ("go1.26.8", True),
-        ("go1.27rc1", True),
-        ("go2.0.1", True),
-        ("go1.25.9", False),
-        ("go1.9", False),
-        ("devel", False),
-        (None, False),
-    ],
-)
+@rows
 def test_go_of_the_path_is_used_if_it_is_new_enough(
     prints: str | None, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.support.documents import Sample, samples
+from tests.support.rows import rows
 from tests.support.servers.documented_servers import PLAIN, documented_servers
 from tests.support.servers.queuegate_server import running_server
 
@@ -132,15 +133,7 @@ def test_a_caller_over_its_rate_learns_when_to_ask_again(place: Place) -> None:
     assert int(seconds) > 1
 
 
-@pytest.mark.parametrize(
-    ("variables", "shown"),
-    [
-        ("QUEUEGATE_CA_FILE=ca.pem", r"(UNAUTHENTICATED|PERMISSION_DENIED) \(CALLER_\w+\): "),
-        ("QUEUEGATE_CA_FILE=ca.pem QUEUEGATE_TOKEN_FILE=absent", r".*absent"),
-        ("QUEUEGATE_CA_FILE=absent", r".*absent"),
-        ("", r"UNAVAILABLE \(no reason\): "),
-    ],
-)
+@rows
 def test_a_caller_without_its_credentials_gets_no_answer(
     variables: str, shown: str, place: Place
 ) -> None:

@@ -146,16 +146,7 @@ def test_every_fault_of_the_settings_is_reported_at_once(tmp_path: Path) -> None
     assert_says(outcome, f"{path}:1:1: error: ", f"{path}:3:10: error: ")
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"partitions": {"default": {"resolver": "corp"}}}, "corp"),
-        ({"resolvers": {"corp": {"type": "ldpa"}}}, "ldpa"),
-        ({"resolvers": {"corp": {"type": "scripted"}}}, "folder"),
-        ({"resolvers": {"corp": {"type": "broken"}}}, "no_such_module"),
-    ],
-    ids=["undefined", "unknown type", "missing option", "broken"],
-)
+@rows
 def test_wrong_resolver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], expected: str
 ) -> None:

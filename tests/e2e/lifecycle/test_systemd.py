@@ -12,6 +12,7 @@ import pytest
 
 from queuegate_server.runtime.sd_notify import Notifier
 from tests.support.fakes.notify_socket import NotifySocket
+from tests.support.rows import rows
 from tests.support.servers.queuegate_server import running_server
 from tests.support.servers.workers import write_policy
 
@@ -76,15 +77,7 @@ async def test_without_systemd_nothing_happens(variables: dict[str, str]) -> Non
     await notifier.keep_alive()
 
 
-@pytest.mark.parametrize(
-    "watchdog",
-    [
-        {},
-        {"WATCHDOG_USEC": "0"},
-        {"WATCHDOG_USEC": "soon"},
-        {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"},
-    ],
-)
+@rows
 async def test_a_watchdog_of_another_process(watchdog: dict[str, str]) -> None:
     await Notifier({"NOTIFY_SOCKET": "/no/such/socket", **watchdog}).keep_alive()
 

@@ -12,6 +12,7 @@ import pytest
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.e2e.packaging.dockerfile import PROJECT
 from tests.support.go_toolchain import BUILD_SECONDS
+from tests.support.rows import rows
 
 
 @pytest.fixture(scope="module")
@@ -65,23 +66,7 @@ def test_rules_of_the_contract_hold(module: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize(
-    ("message", "finding"),
-    [
-        (
-            "// A thing.\nmessage Thing { string name = 1; }",
-            'Field "name" should have a non-empty comment',
-        ),
-        (
-            "// A kind.\nenum Kind { KIND_UNSPECIFIED = 0; }",
-            'Enum value "KIND_UNSPECIFIED" should have a non-empty comment',
-        ),
-        (
-            "// A thing.\nmessage Thing {\n  // A name.\n  string Name = 1;\n}",
-            'Field name "Name" should be lower_snake_case',
-        ),
-    ],
-)
+@rows
 def test_rules_find_what_they_are_for(module: Path, message: str, finding: str) -> None:
     bad = module / "queuegate" / "v1" / "bad.proto"
     bad.write_text(f'syntax = "proto3";\npackage queuegate.v1;\n{message}\n')

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.console_http import Answer, Browser
 from tests.support.eventually import eventually
+from tests.support.rows import rows
 from tests.support.servers.admin_port import ops_address
 from tests.support.servers.console_server import (
     HOSTILE_PARTITION,
@@ -54,22 +55,7 @@ def test_pages_cause_no_warnings_in_libraries() -> None:
     assert not [line for line in server.errors if "warning from a library" in line]
 
 
-@pytest.mark.parametrize(
-    ("policy", "meaning"),
-    [
-        (
-            "partitions: [{name: default, queues: [{name: root, submitacl: 'ann ops'}]}]",
-            "so that each group counts as the user of its name",
-        ),
-        (
-            (
-                "<allocations><queue name='root'><aclSubmitApps>ann ops</aclSubmitApps>"
-                "<aclAdministerApps> </aclAdministerApps></queue></allocations>"
-            ),
-            "so that nobody is listed because of a group",
-        ),
-    ],
-)
+@rows
 def test_users_of_a_partition_without_a_resolver(
     tmp_path: Path, policy: str, meaning: str, browser: Browser
 ) -> None:

@@ -99,17 +99,7 @@ def test_a_token_that_identifies_its_owner_counts_by_any_name(with_tokens: Brows
     assert "You are <b>token:ops</b>" in with_tokens.get("queues", **headers).text
 
 
-@pytest.mark.parametrize(
-    ("target", "hosts", "status"),
-    [
-        (b"http://evil.example/console/queues", [b"localhost"], b"421"),
-        (b"http://localhost/console/queues", [b"evil.example"], b"421"),
-        (b"http://localhost/console/queues", [b"localhost"], b"200"),
-        (b"/console/queues", [b"localhost", b"evil.example"], b"4"),
-        (b"/console/queues", [b"evil.example", b"localhost"], b"4"),
-        (b"//evil.example/console/queues", [b"localhost"], b"404"),
-    ],
-)
+@rows
 def test_other_forms_of_a_request(
     browser: Browser, target: bytes, hosts: list[bytes], status: bytes
 ) -> None:

@@ -16,6 +16,7 @@ from queuegate_server.console.sessions import MAX_SESSIONS_OF_CALLER
 from tests.support.console_http import Answer, Browser
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
+from tests.support.rows import rows
 from tests.support.servers.admin_port import get, ops_address, value
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
@@ -187,16 +188,7 @@ def test_a_proxy_is_not_its_caller(visitor: Browser) -> None:
     assert caller(visitor.get("queues", **passed_on)) == "token:ann"
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {"Sec_Fetch_Site": "cross-site"},
-        {"Sec_Fetch_Site": "same-site"},
-        {"Sec_Fetch_Site": "none"},
-    ],
-)
+@rows
 def test_forms_of_other_sites(visitor: Browser, headers: dict[str, str]) -> None:
     assert visitor.sign_in(ADMIN).status == 303
     form = {"form_token": visitor.get("user?user=alice").form_token, "user": "alice"}

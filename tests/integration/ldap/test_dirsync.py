@@ -23,6 +23,7 @@ from tests.support.fakes.dirsync import (
 )
 from tests.support.fakes.ldap_server import fake_directory
 from tests.support.resolvers import Open
+from tests.support.rows import rows
 
 GROUP = [b"group"]
 USER = [b"user"]
@@ -150,15 +151,7 @@ async def test_users(domain: ChangingDomain, resolver: Build) -> None:
         await sink.until_all()
 
 
-@pytest.mark.parametrize(
-    ("settings", "attribute"),
-    [
-        ({"primary_group": "gid_number"}, "gidNumber"),
-        ({"primary_group": "active_directory"}, "primaryGroupID"),
-        ({}, "accountExpires"),
-        ({}, "shadowExpire"),
-    ],
-)
+@rows
 async def test_what_lookups_read_of_users_is_followed(
     domain: ChangingDomain, resolver: Build, settings: dict[str, str], attribute: str
 ) -> None:

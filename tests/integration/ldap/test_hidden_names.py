@@ -15,6 +15,7 @@ from queuegate_server.identity.members import CannotListUsers, MemberListing
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.test_ldap_check import settings
 from tests.support.resolvers import lookup_failure
+from tests.support.rows import rows
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.ldap_entries import dn, group_dn
 from tests.support.servers.queuegate_server import server_command
@@ -72,16 +73,7 @@ async def test_a_list_of_nobody_is_none(source: Slapd, resolver: Build) -> None:
         await opened.all_users(100)
 
 
-@pytest.mark.parametrize(
-    ("given", "missing"),
-    [
-        ({}, {"clean": 0, "one": 1, "two": 2, "above": 0}),
-        ({"nested": "walk"}, {"above": 1}),
-        ({"groups_from": "member_of"}, {"clean": 0, "one": 1, "two": 2}),
-        ({"primary_group": "gid_number"}, {"clean": 0, "one": 1, "numbered": 1}),
-    ],
-    ids=["member", "nested", "memberOf", "gidNumber"],
-)
+@rows
 async def test_the_members_of_groups(
     source: Slapd, resolver: Build, given: dict[str, Any], missing: dict[str, int]
 ) -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from queuegate_server.cli.policy_files import validate
 from queuegate_server.cli.source_check import source_check
+from tests.support.rows import rows
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.ldap_entries import base, dn, entry, group, person
 from tests.support.servers.queuegate_server import server_command
@@ -312,15 +313,7 @@ def test_names_that_no_acl_can_list_are_quoted(
     assert 'note: no ACL can list "eng, prod": commas and spaces separate names\n' in output
 
 
-@pytest.mark.parametrize(
-    ("text", "is_noted"),
-    [
-        ("partitions: [{name: default, queues: [{name: root}]}]", True),
-        ("<allocations><queue name='root'/></allocations>", False),
-        (None, False),
-    ],
-    ids=["yunikorn", "fair scheduler", "no policy"],
-)
+@rows
 def test_names_with_spaces(
     tmp_path: Path,
     own_directory: Slapd,
@@ -408,20 +401,7 @@ def test_nobody_has_member_of(
         assert "overlay memberof" in note
 
 
-@pytest.mark.parametrize(
-    ("user", "part"),
-    [
-        ("CORP\\alice", "the directory has the user 'alice': let callers send the name without"),
-        ("alice@corp.example", "the directory has the user 'alice'"),
-        ("CORP\\nobody", "'nobody' is not in the directory either"),
-        (
-            "alice/host@EXAMPLE.COM",
-            "the directory has the user 'alice', which is Hadoop's short name",
-        ),
-        ("alice/host", "the user 'alice', which is Hadoop's short name: let callers send"),
-        ("x/host@EXAMPLE.COM", "'x/host' and 'x' are not in the directory either"),
-    ],
-)
+@rows
 def test_names_with_a_domain_part(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path, user: str, part: str
 ) -> None:

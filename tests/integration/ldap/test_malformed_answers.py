@@ -23,6 +23,7 @@ from tests.support.fakes.hostile_directory import (
     result,
 )
 from tests.support.resolvers import lookup_failure
+from tests.support.rows import rows
 from tests.support.servers.slapd import GROUPS, PEOPLE
 
 GIVEN = {
@@ -307,34 +308,7 @@ def ranged(*parts: tuple[bytes, int]) -> Reply:
     return reply
 
 
-@pytest.mark.parametrize(
-    ("parts", "groups"),
-    [
-        ([(b"0-*", 3)], 3),
-        ([(b"0-1", 2), (b"2-3", 2), (b"4-*", 1)], 5),
-        # Ranges that begin before or after what was asked for, or again at the beginning.
-        ([(b"1-*", 2)], None),
-        ([(b"0-1", 2), (b"3-*", 2)], None),
-        ([(b"0-1", 2), (b"1-*", 2)], None),
-        ([(b"0-1", 2), (b"0-*", 2)], None),
-        ([(b"0-1", 2), (b"0-1", 2), (b"2-*", 2)], None),
-        ([(b"0-1", 2), (b"2-3", 2), (b"2-*", 2)], None),
-        # Fewer or more values than the range says, or none.
-        ([(b"0-4", 2), (b"5-*", 2)], None),
-        ([(b"0-0", 2), (b"2-*", 2)], None),
-        ([(b"0-1", 2), (b"2-3", 0)], None),
-        # No ranges at all.
-        ([(b"*", 2)], None),
-        ([(b"0", 2)], None),
-        ([(b"*-*", 2)], None),
-        ([(b"0-1-*", 2)], None),
-        ([(b"00-*", 2)], None),
-        ([(b"-1-*", 2)], None),
-        ([(b"+0-*", 2)], None),
-        ([(b"0-1", 2)], None),
-        ([(b"0-99999999999999999999", 2)], None),
-    ],
-)
+@rows
 async def test_ranges_are_whole_or_a_failure(
     resolver: Build, parts: list[tuple[bytes, int]], groups: int | None
 ) -> None:

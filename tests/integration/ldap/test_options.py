@@ -49,15 +49,7 @@ def test_fault(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
     assert "hunter2" not in "".join(found)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"urls": "['ldaps://dc1.example.com.', 'ldaps://a_b', 'ldaps://größe.example.com']"},
-        {"urls": "['ldaps://10.0.0.1', 'ldaps://[::1]:1636', 'ldaps://[fe80::1%eth0]']"},
-        {"tls_server_name": "10.0.0.1"},
-        {"tls_server_name": "dc1.example.com"},
-    ],
-)
+@rows
 def test_hosts(tmp_path: Path, more: dict[str, Any]) -> None:
     assert faults(tmp_path, **more) == []
 

@@ -7,6 +7,7 @@ import pytest
 import trustme
 
 from tests.integration.ldap.test_ldap_check import run, settings
+from tests.support.rows import rows
 from tests.support.servers.ldap_entries import base, change, dn, entry, group, person
 from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, running_slapd
 
@@ -155,23 +156,7 @@ def test_a_warning_of_accounts_whose_lock_may_not_be_read(
     assert (warning in output) is (is_locked or level == "none")
 
 
-@pytest.mark.parametrize(
-    ("more", "groups", "note"),
-    [
-        ({}, "groups (1): data", "set groups_from: member_of to count them"),
-        ({"groups_from": "member_of"}, "groups (2): data, dynamic", ""),
-        (
-            {"groups_from": "member_of", "changes": "syncrepl"},
-            "groups (2): data, dynamic",
-            "changes does not report who joins or leaves them",
-        ),
-        (
-            {"group_filter": "(cn=*)", "changes": "syncrepl"},
-            "groups (2): data, dynamic",
-            "changes does not report who joins or leaves them",
-        ),
-    ],
-)
+@rows
 def test_dynamic_groups(
     tmp_path: Path,
     ca: trustme.CA,

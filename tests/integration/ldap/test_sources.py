@@ -7,6 +7,7 @@ import pytest
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.resolvers import lookup_failure
+from tests.support.rows import rows
 from tests.support.servers.ldap_entries import STRANGE, entry, person, posix_group
 from tests.support.servers.slapd import POSIX, SUFFIX, Slapd
 
@@ -165,15 +166,7 @@ async def test_two_groups_of_one_primary_number_are_a_failure(
     assert "give this number to only one group" in await lookup_failure(opened, "alice")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"user_filter": "(&(objectClass=person)(uid=%s))"},
-        {"user_filter": "uid={user}"},
-        {"user_filter": "(|(uid={user})(mail={user}@lab.test))"},
-        {"user_scope": "one"},
-    ],
-)
+@rows
 async def test_ways_to_find_a_user(
     resolver: Build, directory: Slapd, given: dict[str, Any]
 ) -> None:

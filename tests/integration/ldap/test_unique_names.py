@@ -13,6 +13,7 @@ from tests.support.fakes import active_directory
 from tests.support.fakes.active_directory import BASE, DOMAIN_USERS, Domain
 from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
 from tests.support.resolvers import lookup_failure
+from tests.support.rows import rows
 from tests.support.servers.ldap_entries import (
     STRANGE,
     delete,
@@ -124,15 +125,7 @@ async def test_several_groups_of_one_name(
     assert name in outcome.groups
 
 
-@pytest.mark.parametrize(
-    "rdns",
-    [
-        ("ou=groß", "ou=gross"),
-        ("ou=\u03c3", "ou=\u03c2"),
-        # Case counts in this attribute.
-        ("cn=T+gidNumber=7+memberUid=a", "cn=T+gidNumber=7+memberUid=A"),
-    ],
-)
+@rows
 async def test_groups_whose_dns_are_similar(
     resolver: Build, own_directory: Slapd, rdns: tuple[str, str]
 ) -> None:

@@ -15,17 +15,7 @@ from tests.support.rows import rows
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
 
-@pytest.mark.parametrize(
-    ("settings", "groups"),
-    [
-        ({}, ("/eng/backend/db", "/ops")),
-        ({"parents": True}, ("/eng/backend/db", "/eng/backend", "/eng", "/ops")),
-        ({"group_name": "name"}, ("db", "ops")),
-        ({"name_case": "lower", "group_name": "name"}, ("db", "ops")),
-        # One entry more per page than groups, and fewer.
-        ({"page_size": 10}, ("/eng/backend/db", "/ops")),
-    ],
-)
+@rows
 async def test_groups(
     resolver: Build, settings: dict[str, object], groups: tuple[str, ...]
 ) -> None:

@@ -59,15 +59,7 @@ def given(api: RestApi, token_file: Path) -> dict[str, Any]:
     return {"url": api.url, "token_file": token_file}
 
 
-@pytest.mark.parametrize(
-    ("settings", "groups"),
-    [
-        ({}, ("Everyone", "data", "gpu")),
-        ({"groups": "okta"}, ("Everyone", "data")),
-        ({"name_case": "lower"}, ("everyone", "data", "gpu")),
-        ({"group_name": "id"}, ("00geveryone", "00gdata", "00gimported")),
-    ],
-)
+@rows
 async def test_groups(resolver: Build, settings: dict[str, Any], groups: tuple[str, ...]) -> None:
     assert await (await resolver(**settings)).resolve(ALICE) == KnownUser(groups)
 

@@ -173,17 +173,7 @@ def test_names_in_the_directory_cannot_steer_the_terminal(config: Path, api: Res
     assert "\x1b" not in output
 
 
-@pytest.mark.parametrize(
-    ("name", "user", "status", "text"),
-    [
-        ("accounts", "root", 0, "groups (1): root"),
-        ("accounts", "no-such-user-here", 1, "no such user"),
-        ("static", "testuser1", 0, "groups (2): group1000, group1001"),
-        ("all", "alice", 0, "resolver static (test), user 'alice'\n  no such user"),
-        ("all", "nobody", 1, "resolver corp (keycloak), user 'nobody'"),
-        ("crop", "alice", 2, "no resolver crop; they contain accounts, all, corp, static"),
-    ],
-)
+@rows
 def test_every_type(config: Path, name: str, user: str, status: int, text: str) -> None:
     found, output = run(config, name, user)
     assert found == status, output

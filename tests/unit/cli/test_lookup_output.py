@@ -4,19 +4,10 @@ import pytest
 
 from queuegate_server.cli.lookup_output import show_outcome
 from queuegate_server.identity.resolver import KnownUser
+from tests.support.rows import rows
 
 
-@pytest.mark.parametrize(
-    ("group", "note"),
-    [
-        ("domain users", "no ACL of a queues.yaml can list domain users: a space separates"),
-        ("domain\tusers", "has a tab or another blank that is not a space"),
-        ("domain\u00a0users", "has a tab or another blank that is not a space"),
-        ("users\u2003", "has a tab or another blank that is not a space"),
-        ("domain\u3000all users", "a space separates users from groups"),
-        ("users", ""),
-    ],
-)
+@rows
 @pytest.mark.parametrize("is_for_yunikorn", [True, False])
 def test_names_with_blanks(
     group: str, note: str, capsys: pytest.CaptureFixture[str], *, is_for_yunikorn: bool

@@ -13,6 +13,7 @@ from google.rpc import error_details_pb2
 from queuegate import _errors, exceptions
 from queuegate.v1 import errors_pb2, status_pb2
 from tests.support.fakes.scripted_services import status
+from tests.support.rows import rows
 
 
 def test_the_drawing_is_the_tree() -> None:
@@ -87,16 +88,7 @@ def test_the_distinguished_reasons_are_in_the_contract() -> None:
     assert _errors._UNAVAILABLE_TYPES.keys() < reasons
 
 
-@pytest.mark.parametrize(
-    ("details", "message"),
-    [
-        (
-            "failed to connect; last error: UNKNOWN: ipv4:127.0.0.1:1: Connection refused",
-            "no server at here:1 (Connection refused)",
-        ),
-        ("", "no server at here:1 ()"),
-    ],
-)
+@rows
 def test_the_cause_of_a_failed_connection_is_kept(details: str, message: str) -> None:
     error = grpc.aio.AioRpcError(
         grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from queuegate.cli.documents import to_json
 from queuegate.cli.terminal import Colors, colors_for, escape, join_names, unlistable
+from tests.support.rows import rows
 
 
 @pytest.mark.parametrize(
@@ -46,15 +47,7 @@ def test_json_is_plain_ascii(text: str) -> None:
     assert document.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize(
-    ("names", "joined", "affected"),
-    [
-        ([], "", ""),
-        (["domain users", "ops;eng"], "domain users, ops;eng", ""),
-        (["a", "eng, prod"], 'a, "eng, prod"', '"eng, prod"'),
-        ([" a", "b ", ""], '" a", "b ", ""', '" a", "b ", ""'),
-    ],
-)
+@rows
 def test_names_in_lists(names: list[str], joined: str, affected: str) -> None:
     assert join_names(names) == joined
     note = f"no ACL can list {affected}: commas and spaces separate names"

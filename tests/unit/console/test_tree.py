@@ -3,7 +3,6 @@
 from collections import defaultdict
 from types import MappingProxyType
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from queuegate.policy.names import parent_path
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, build_partition
 from queuegate_server.console import tree
+from tests.support.rows import rows
 
 
 def partition(*paths: str, **acls: str) -> Partition:
@@ -113,16 +113,7 @@ async def test_search_is_bounded_and_says_so() -> None:
     assert await tree.search(queues, "nothing") == ([], False)
 
 
-@pytest.mark.parametrize(
-    ("acls", "expected"),
-    [
-        ({}, "closed"),
-        ({"root__a": "*"}, "open"),
-        ({"root": "*"}, "open"),
-        ({"root": "alice"}, ""),
-        ({"root__a": " staff"}, ""),
-    ],
-)
+@rows
 def test_whether_a_queue_is_open_or_closed(acls: dict[str, str], expected: str) -> None:
     assert tree.openness(partition("root.a", **acls), "root.a", Access.SUBMIT) == expected
     assert tree.openness(partition("root.a", **acls), "root.a", Access.ADMIN) == "closed"

@@ -17,6 +17,7 @@ from redis.sentinel import MasterNotFoundError
 
 from queuegate_server.fleet.refusals import REMEMBERED_SECONDS, Refusals, refusal, unreachable
 from tests.support.fakes.clock import ManualClock
+from tests.support.rows import rows
 
 
 @pytest.mark.parametrize(
@@ -57,15 +58,7 @@ def test_no_remedy_is_read_out_of_a_part_of_a_word(text: str) -> None:
     assert refusal("XREAD", ResponseError(text)) == f"Redis refuses XREAD (ResponseError: {text})"
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("ERR Error running script (call to f_1): @user_script: 1: -OOM not allowed", "memory"),
-        ("ASK 3999 127.0.0.1:6381", "redis+cluster://"),
-        ("WRONGTYPE Operation against a key holding the wrong kind of value", "delete it"),
-        ("NOAUTH Authentication required.", "fleet.password_file"),
-    ],
-)
+@rows
 def test_a_code_is_a_word_of_its_own(text: str, remedy: str) -> None:
     assert remedy in refusal("XREAD", ResponseError(text))
 

@@ -3,40 +3,12 @@
 import pytest
 
 from queuegate_server.formats.registry import load_policy
+from tests.support.rows import rows
 
 ROOT = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
 
 
-@pytest.mark.parametrize(
-    ("line", "users", "groups"),
-    [
-        ("submitacl: sue dev   # on call", {"sue"}, {"dev"}),
-        ("submitacl :  sue dev", {"sue"}, {"dev"}),
-        ('"submit\\u0061cl": " dev"', set(), {"dev"}),
-        ("? submitacl\n        : sue", {"sue"}, set()),
-        ("submitacl:  dev", {"dev"}, set()),
-        ("submitacl: sue\n          dev", {"sue"}, {"dev"}),
-        ("submitacl: 'sue\n          dev'", {"sue"}, {"dev"}),
-        ('submitacl: "sue\\\n          \\ dev"', {"sue"}, {"dev"}),
-        # An empty line within quotes is a line break, which separates nothing.
-        ('submitacl: "sue\n\n          dev"', set(), set()),
-        ("submitacl: >-\n          sue\n          dev", {"sue"}, {"dev"}),
-        # The line break at the end of a block is part of the last name.
-        ("submitacl: |\n          sue,bob dev", {"sue", "bob"}, set()),
-        ("submitacl: |1-\n          dev", set(), {"dev"}),
-        ("submitacl: |+\n          *\n\n", None, None),
-        ("submitacl: &everyone '*'", None, None),
-        ('submitacl: "\\u2028*"', None, None),
-        ("submitacl: !!str yes", {"yes"}, set()),
-        ("submitacl: true null", {"true"}, {"null"}),
-        ("submitacl: 0x10,_x", {"_x"}, set()),
-        ("submitacl: a#b,c", {"c"}, set()),
-        ("submitacl: a,'b'", {"a"}, set()),
-        ("submitacl: a,b:c", {"a"}, set()),
-        ("submitacl: null", set(), set()),
-        ("submitacl: # nobody", set(), set()),
-    ],
-)
+@rows
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_spelling(line: str, users: set[str] | None, groups: set[str] | None, end: str) -> None:
     text = f"{ROOT}        {line}\n".replace("\n", end)

@@ -22,6 +22,7 @@ from queuegate.policy.tree import build_partition
 from queuegate.policy.worlds import Exclusion, Inclusion, Subject
 from queuegate_server.formats.claims import BadClaim, ClaimsFile, bind, load_claims
 from queuegate_server.formats.diagnostics import Diagnostics
+from tests.support.rows import rows
 
 SUBMIT, ADMIN = Access.SUBMIT, Access.ADMIN
 PARTITION = build_partition("default", "", [QueueAcls("root", parse("sue"), parse(""))])
@@ -106,40 +107,7 @@ def test_facts() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("", "claims.yaml: error: has no key `claims` (write `claims:` on a line of its own, and"),
-        *(
-            (text, "claims.yaml:1:1: error: has no key `claims` (write `claims:`")
-            for text in (
-                "- nobody may submit root",
-                "nobody may submit root",
-                "nobody may submit root\nnobody may admin root",
-                "only group: ml may submit root",
-                "facts:\n- a within b",
-                "partition: default",
-            )
-        ),
-        ("facts:\n- a within b\nnobody may submit root", "claims.yaml: error: has no key `claims`"),
-        ("partition: default\n- nobody may submit root", "claims.yaml: error: has no key `claims`"),
-        ("claims: []", "claims.yaml:1:1: error: has no claims"),
-        ("claim: [x]", 'claims.yaml:1:1: error: unknown key "claim"'),
-        ("claims: [only ml may submit root]", "claims.yaml:1:10: error: "),
-        ("claims:\n - anyone may submit root", "claims.yaml:2:4: error: "),
-        ("claims:\n - never user:a, user:b submit root", "claims.yaml:2:4: error: "),
-        ("facts: [a inside b]\nclaims: [nobody may submit root]", "claims.yaml:1:9: error: "),
-        (
-            "facts: ['user:a and user:b disjoint']\nclaims: [nobody may submit root]",
-            "claims.yaml:1:9: error: ",
-        ),
-        (
-            "facts: [a within b, a and b disjoint]\nclaims: [nobody may submit root]",
-            "claims.yaml:1:9: error: with these facts, nobody can match group:a",
-        ),
-        ("claims: [a\n", "claims.yaml:"),
-    ],
-)
+@rows
 def test_faults_have_their_place(text: str, fault: str) -> None:
     _, faults = load(text)
     assert faults
@@ -174,15 +142,7 @@ def test_broken_yaml_that_may_have_the_key(data: bytes) -> None:
     assert not any("has no key" in each for each in faults)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "nobody may submit prod",
-        "nobody may submit root..a",
-        "submit root.a.** within submit root",
-        "nobody may admin both root.a and root.b.**",
-    ],
-)
+@rows
 def test_queues_that_do_not_fit(text: str) -> None:
     found, faults = load(f"claims: [{text}]")
     assert not faults
@@ -190,25 +150,7 @@ def test_queues_that_do_not_fit(text: str) -> None:
         bind(found.claims[0], PARTITION, lambda _: OLD)
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("no one may submit root.x", "write nobody may submit root.x"),
-        ("No-one may admin root.x", "write nobody may admin root.x"),
-        ("noone may submit root.x.**", "write nobody may submit root.x.**"),
-        ("Nobody may submit both root.a and root.b", ""),
-        (
-            "everyone in group:Data Platform may submit root.x",
-            'write everyone in group:"Data Platform" may submit root.x; a name with a space',
-        ),
-        (
-            "only group:Data Platform, user:ann may submit root.x",
-            'write only group:"Data Platform", user:ann may submit root.x',
-        ),
-        ("never group:a b c admin root.x", 'write never group:"a b c" admin root.x'),
-        ("none shall pass", ""),
-    ],
-)
+@rows
 def test_the_claim_that_was_meant(text: str, remedy: str) -> None:
     _, [found] = load(f"claims: ['{text}']")
     assert "is not a claim" in found

@@ -11,6 +11,7 @@ from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.formats.yarn.site import read_site
 from tests.support.generators.yarn_files import CAPACITY, prop, site
+from tests.support.rows import rows
 
 
 @pytest.mark.parametrize(
@@ -131,19 +132,7 @@ def test_a_switch_that_depends_on_another_file_is_refused() -> None:
         assert is_enabled is None or found.acls_enabled is is_enabled
 
 
-@pytest.mark.parametrize(
-    ("text", "is_refused"),
-    [
-        ("<x>{}</x>", True),
-        ("<x><y>{}</y></x>", True),
-        ("<property>{}</property>", True),
-        ("<property><name>a</name><value>b</value><x><final>true</final></x></property>{}", True),
-        ("<property><include/></property>{}", True),
-        ("<configuration>{}</configuration>", False),
-        ("<property><name>a</name><description><p>b</p></description></property>{}", False),
-        ("<x><y/></x>{}", False),
-    ],
-)
+@rows
 def test_what_hadoop_reads_anywhere_is_not_ignored(text: str, is_refused: bool) -> None:
     """Hadoop enforces ACLs with such a file, so it must not turn them off here."""
     data = f"<configuration>{text.format(prop('yarn.acl.enable', 'true'))}</configuration>".encode()

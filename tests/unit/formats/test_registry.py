@@ -5,6 +5,7 @@ import pytest
 from queuegate.policy.acl import AclNames
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.registry import FORMATS, FormatOptions, load_policy
+from tests.support.rows import rows
 
 TWO = b"""
 partitions:
@@ -201,17 +202,7 @@ partitions:
     assert list(loaded.partitions["default"].queues) == ["root", "root.users", "root.rest"]
 
 
-@pytest.mark.parametrize(
-    ("template", "is_valid"),
-    [
-        ("resources: {max: {memory: }}", True),
-        ("resources: {guaranteed: {memory: ''}, max: {'': ten}}, maxapplications: 0", True),
-        ("resources: {max: {memory: }}, properties: {x: }", True),
-        ("resources: {max: {memory: }}, properties: {x: y}", False),
-        ("resources: {max: {memory: }}, maxapplications: 1", False),
-        ("resources: {max: {memory: , vcore: 1}}", False),
-    ],
-)
+@rows
 def test_amounts_of_an_empty_child_template_are_not_read(template: str, is_valid: bool) -> None:
     text = f"partitions: [{{queues: [{{name: root, childtemplate: {{{template}}}}}]}}]"
     loaded = load_policy("yunikorn", text.encode(), "f")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from queuegate_server.formats import source_text, yaml_reader
 from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import read_yaml
+from tests.support.rows import rows
 
 PARSERS = {"libyaml": yaml.CBaseLoader, "pure Python": yaml.BaseLoader}
 
@@ -36,47 +37,7 @@ def test_libyaml_is_used() -> None:
 
 
 @pytest.mark.usefixtures("_parser")
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", None),
-        ("# only a comment\n", None),
-        ("~", None),
-        ("NULL\n", None),
-        ("---\n---\na: b\n", None),
-        ("'~'", "~"),
-        ('""', ""),
-        ("[007, 0x1F, 1e3, yes]", ["007", "0x1F", "1e3", "yes"]),
-        ("[2024-01-01, 22:22, .5]", ["2024-01-01", "22:22", ".5"]),
-        ("{a: , b: ~, c: null, d: 'null'}", {"a": None, "b": None, "c": None, "d": "null"}),
-        ("a: [b, {c: d}]\n--- not read\n: : [", {"a": ["b", {"c": "d"}]}),
-        ("%YAML 1.1\n---\na: b\n", {"a": "b"}),
-        ("a: b\n---\n*x\n", {"a": "b"}),
-        ("a: b\n---\n- c\n- @x", {"a": "b"}),
-        ("a: b\n---\n&a &b c", {"a": "b"}),
-        ("a: b\n---\nfoo\n---\n@x", {"a": "b"}),
-        ("a: |\n  x\n  y\nb: >-\n  x\n  y\n", {"a": "x\ny\n", "b": "x y"}),
-        ("a: !!str 5\nb: !!seq []\nc: !!map {}\nd: ! x", {"a": "5", "b": [], "c": {}, "d": "x"}),
-        ("\ufeffa: b", {"a": "b"}),
-        ('a: "b\\/c"', {"a": "b/c"}),
-        (
-            "a: b?c\nd: ?e\nf?g: ['h?', \"?\", {?i : j}]",
-            {"a": "b?c", "d": "?e", "f?g": ["h?", "?", {"i": "j"}]},
-        ),
-        ("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", {"a": "1", "b": "1", "c": "2", "d": "2"}),
-        ("- &k key\n- {*k : v}\n", ["key", {"key": "v"}]),
-        (
-            "- &a {x: 1, y: 1}\n- &b {y: 2, z: 2}\n- {<<: *a, y: 3}\n- {y: 3, <<: [*b, *a]}\n",
-            [
-                {"x": "1", "y": "1"},
-                {"y": "2", "z": "2"},
-                {"y": "3", "x": "1"},
-                {"y": "3", "z": "2", "x": "1"},
-            ],
-        ),
-        ('- {"<<": x}\n- {<<: {<<: {a: b}}}\n- {<<: []}\n', [{"<<": "x"}, {"a": "b"}, {}]),
-    ],
-)
+@rows
 def test_keeps_texts_and_structure(text: str, expected: object) -> None:
     assert data(text) == expected
 
@@ -143,23 +104,7 @@ def test_refuses_with_a_position(text: str | bytes, expected: str) -> None:
 
 
 @pytest.mark.usefixtures("_parser")
-@pytest.mark.parametrize(
-    ("text", "positions"),
-    [
-        # An unclosed thing is missed at the end of its line, or where the next one begins.
-        ("a: [\n", {(1, 5), (2, 1)}),
-        ("a: 'b\n", {(2, 1)}),
-        ("{a, b", {(1, 6), (2, 1)}),
-        ("a: b: c", {(1, 5)}),
-        ("a: @b", {(1, 4)}),
-        ("a: b\n c: d\n", {(2, 3)}),
-        ("%YAML 3.0\n---\na", {(1, 1)}),
-        ("a: b\n---\n@x", {(3, 1)}),
-        ("a: b\n--- @x", {(2, 5)}),
-        ("a: b\n---\nfoo\nbar: baz\n", {(4, 4)}),
-        ("a: b\n---\n'c\n", {(3, 3), (4, 1)}),
-    ],
-)
+@rows
 def test_syntax_errors_have_a_position(text: str, positions: set[tuple[int, int]]) -> None:
     document = read_yaml(text.encode(), "f")
     assert document.root is None

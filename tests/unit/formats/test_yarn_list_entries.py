@@ -8,6 +8,7 @@ import pytest
 from queuegate_server.formats.registry import check_file, load_policy
 from queuegate_server.formats.yarn.convert import convert
 from queuegate_server.formats.yarn.load import YarnOptions
+from tests.support.rows import rows
 
 QUEUES = "<property><name>yarn.scheduler.capacity.root.queues</name>"
 VARIABLE = "<property><name>x</name><value>bad!</value></property>"
@@ -22,22 +23,7 @@ def places(file: str, data: bytes) -> list[str]:
     return [f"{each.line}:{each.column}:{each.message.partition(' ')[0]}" for each in lost]
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("<value>good,bad!</value>", ['3:13:"bad!"']),
-        ("<value> good , bad! ,b?</value>", ['3:16:"bad!"', '3:22:"b?"']),
-        ("<value>\n  good,\n\tbad!,,\n\n b? \n</value>", ['5:2:"bad!"', '7:2:"b?"']),
-        ("<value>\r\n  good,\r\n  bad!</value>", ['5:3:"bad!"']),
-        ("<value>größe,bad!</value>", ['3:8:"größe"', '3:14:"bad!"']),
-        # Not written as they are: the place of the tag.
-        ("<value>good,b&amp;d</value>", ['3:1:"b&d"']),
-        ("<value>good,<!-- and -->bad!</value>", ['3:1:"bad!"']),
-        ("<value>good,bad\n more</value>", ['3:1:"bad\\n']),
-        ("<value\n>good,bad!</value>", ['3:1:"bad!"']),
-        ("<value>a,A</value>", ['3:8:"a"', '3:10:"A"']),
-    ],
-)
+@rows
 def test_a_name_that_cannot_be_converted(value: str, expected: list[str]) -> None:
     assert sorted(places("cs.xml", text(value).encode())) == sorted(expected)
 

@@ -8,6 +8,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.registry import FormatOptions, check_file
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import prop
+from tests.support.rows import rows
 from tests.support.yarn_mappings import (
     FORMAT,
     JSON_RULES,
@@ -142,14 +143,6 @@ def test_a_group_of_a_mapping_that_is_a_user_in_the_administrators(
     assert warnings == ([("yarn-site.xml", 3)] if is_user else [])
 
 
-@pytest.mark.parametrize(
-    ("mappings", "acl"),
-    [
-        ("g:data:etl", " data"),
-        ("g:data:etl", "ann data"),
-        ("g:data:etl", "Data"),
-        ("u:data:etl", "data"),
-    ],
-)
+@rows
 def test_names_of_mappings_that_an_acl_uses_alike(mappings: str, acl: str) -> None:
     assert not [each for each in found(**{MAPPINGS: mappings, ACL: acl}) if "as a group" in each]

@@ -24,6 +24,7 @@ from tests.support.generators.yarn_files import (
     site,
 )
 from tests.support.oracles import yarn
+from tests.support.rows import rows
 
 
 @given(
@@ -124,22 +125,7 @@ def test_admins_of_the_cluster_have_their_own_reason() -> None:
 
 
 @pytest.mark.parametrize("semantics", Semantics)
-@pytest.mark.parametrize(
-    ("admins", "daemon_user", "text"),
-    [
-        (" ", "yarn", "yarn "),
-        (" ops", "yarn", "yarn ops"),
-        ("bob", "yarn", "yarn,bob"),
-        ("*", "yarn", "*"),
-        ("yarn,rmadmin", "yarn", "yarn,rmadmin"),
-        ("bob,yarn ops", "yarn", "bob,yarn ops"),
-        ("yarns", "yarn", "yarn,yarns"),
-        # An ACL cannot list these users: the text stays, and they administer the cluster.
-        ("bob ops", "~knox", "bob ops"),
-        ("bob ops", "the yarn", "bob ops"),
-        ("bob ops", "y,arn", "bob ops"),
-    ],
-)
+@rows
 def test_the_text_of_the_admins_names_the_user_of_the_daemon(
     semantics: Semantics, admins: str, daemon_user: str, text: str
 ) -> None:

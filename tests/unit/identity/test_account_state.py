@@ -14,6 +14,7 @@ from queuegate_server.identity.resolvers.ldap.account_state import (
 from queuegate_server.identity.resolvers.ldap.entries import LdapEntry
 from queuegate_server.identity.resolvers.ldap.ldap_faults import UnusableData
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
+from tests.support.rows import rows
 
 NOW = datetime(2026, 6, 15, 12, 0, 30, tzinfo=UTC).timestamp()
 TICKS = int((NOW + 11_644_473_600) * 10_000_000)
@@ -109,17 +110,7 @@ def test_invalid_values_fail_the_lookup(attribute: str, value: str) -> None:
         refusal(attribute, value)
 
 
-@pytest.mark.parametrize(
-    ("preset", "refused"),
-    [
-        ("active_directory", True),
-        ("389ds", True),
-        ("freeipa", True),
-        ("openldap", False),
-        ("posix", False),
-        (None, False),
-    ],
-)
+@rows
 def test_presets(preset: str | None, refused: bool) -> None:
     assert account_attributes(options(preset=preset)) == ACCOUNT_ATTRIBUTES
     default = LdapOptions.model_validate(

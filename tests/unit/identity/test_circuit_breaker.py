@@ -9,6 +9,7 @@ from queuegate_server.identity.guarded_resolver import CircuitBreaker, CircuitSt
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
+from tests.support.rows import rows
 
 CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN
 
@@ -19,33 +20,7 @@ ANSWERS: dict[str, Outcome] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("steps", "state"),
-    [
-        pytest.param("", CLOSED, id="new"),
-        pytest.param("fail:a fail:b", CLOSED, id="below the threshold"),
-        pytest.param("fail:a fail:b fail:c", OPEN, id="at the threshold"),
-        pytest.param("fail:a fail:a fail:a fail:a", CLOSED, id="one user counts once"),
-        pytest.param("fail:a fail:b ok fail:c", CLOSED, id="a success resets the count"),
-        pytest.param("fail:a fail:b ok fail:a fail:b fail:c", OPEN, id="counted from zero"),
-        pytest.param("fail:a fail:b fail:c wait:9.9", OPEN, id="during the pause"),
-        pytest.param("fail:a fail:b fail:c wait:10", HALF_OPEN, id="after the pause"),
-        pytest.param("fail:a fail:b fail:c wait:1000", HALF_OPEN, id="long after the pause"),
-        pytest.param("fail:a fail:b fail:c wait:10 ok", CLOSED, id="the probe succeeds"),
-        pytest.param("fail:a fail:b fail:c wait:10 fail:x", OPEN, id="the probe fails"),
-        pytest.param("fail:a fail:b fail:c wait:10 fail:x wait:10", HALF_OPEN, id="next probe"),
-        pytest.param("fail:a fail:b fail:c wait:10 ok fail:a", CLOSED, id="closing resets it"),
-        pytest.param("fail:a fail:b fail:c wait:10 drop", HALF_OPEN, id="the probe is abandoned"),
-        pytest.param("fail:a fail:b fail:c wait:10 drop ok", CLOSED, id="another probe follows"),
-        pytest.param("fail:a fail:b busy:c busy:d", CLOSED, id="a busy source"),
-        pytest.param("unusable:a unusable:b unusable:c", CLOSED, id="data of these users"),
-        pytest.param("fail:a fail:b unusable:c fail:d", CLOSED, id="such data resets the count"),
-        pytest.param("fail:a fail:b fail:c wait:10 unusable:d", CLOSED, id="the probe finds such"),
-        pytest.param("fail:a fail:b unasked fail:c", OPEN, id="an unasked source does not count"),
-        pytest.param("fail:a fail:b fail:c wait:10 unasked", HALF_OPEN, id="unasked by the probe"),
-        pytest.param("fail:a fail:b fail:c wait:10 unasked ok", CLOSED, id="the probe after that"),
-    ],
-)
+@rows
 async def test_states(steps: str, state: CircuitState, clock: ManualClock) -> None:
     directory = FakeDirectory()
     breaker = _breaker(directory, 3, clock)

@@ -12,6 +12,7 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolver_types import BadResolverType
 from queuegate_server.identity.resolvers.nss import NssResolver
+from tests.support.rows import rows
 
 MODULE = """
     from queuegate_server.identity.resolver import KnownUser
@@ -117,31 +118,7 @@ def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installe
         resolver_types.resolver_type("chain")
 
 
-@pytest.mark.parametrize(
-    ("entry_point", "message"),
-    [
-        (
-            "no_such_module:Teams",
-            "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
-        ),
-        (
-            "corp_teams:Nothing",
-            "cannot be imported: AttributeError: module 'corp_teams' has no attribute 'Nothing'",
-        ),
-        (
-            "corp_teams:NoOptions",
-            "has no `Options` derived from ResolverOptions",
-        ),
-        (
-            "corp_teams:WrongOptions",
-            "has no `Options` derived from ResolverOptions",
-        ),
-        (
-            "corp_teams:NoMethods",
-            "does not implement resolve and close",
-        ),
-    ],
-)
+@rows
 def test_a_broken_type_of_another_distribution(
     entry_point: str, message: str, installed: _Installed
 ) -> None:

@@ -22,6 +22,7 @@ from queuegate_server.identity.resolvers.ldap.sync_messages import (
     sync_request,
 )
 from tests.support.long_work import finish
+from tests.support.rows import rows
 
 UUID = bytes(range(16))
 OTHER_UUID = bytes(range(1, 17))
@@ -102,21 +103,7 @@ def test_infos_that_are_invalid(value: str) -> None:
         decode_info(bytes.fromhex(value))
 
 
-@pytest.mark.parametrize(
-    ("cookie", "expected"),
-    [
-        # as sent by 389 Directory Server 2.3.1
-        (b"localhost:389#uid=q,dc=t:cn=g,dc=t:(objectClass=ipaUserGroup)#0", True),
-        (b"ipa1.example.com:389#uid=q,dc=t:cn=g,dc=t:(cn=#)#4294967295", True),
-        (b"nohost:noport#:dc=t:(cn=\n)#18446744073709551615", True),
-        # as sent by OpenLDAP 2.5
-        (b"rid=000,csn=20000101000000.000000Z#000000#000#000000", False),
-        (b"rid=001,sid=001,csn=20000101000000.000000Z#000000#001#000000", False),
-        (b"csn=20000101000000.000000Z#000000#000#000000", False),
-        (b"localhost:389#uid=q,dc=t:cn=g,dc=t:(cn=a)#x", False),
-        (b"", False),
-    ],
-)
+@rows
 def test_cookies_that_contain_a_change_number(cookie: bytes, expected: bool) -> None:
     assert is_change_number(cookie) is expected
 

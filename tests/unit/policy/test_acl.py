@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from queuegate.policy.acl import AclError, AclNames, has_only_valid_names, parse
 from tests.support.oracles.queue_access import AclOracle
+from tests.support.rows import rows
 from tests.unit.policy.granted import is_granted
 
 VECTORS = json.loads((Path("tests/vectors/acl_vectors.json")).read_text())
@@ -75,25 +76,7 @@ def test_every_entry_is_either_listed_or_reported(text: str) -> None:
     assert set(filter(None, fields[1].split(","))) == acl.groups | set(acl.dropped_groups)
 
 
-@pytest.mark.parametrize(
-    ("text", "names", "users", "groups"),
-    [
-        ("system:serviceaccount:ns:sa", AclNames.EXTENDED, {"system:serviceaccount:ns:sa"}, set()),
-        (
-            "bob group.one,system:masters",
-            AclNames.EXTENDED,
-            {"bob"},
-            {"group.one", "system:masters"},
-        ),
-        ("https://idp/x#1", AclNames.EXTENDED, {"https://idp/x#1"}, set()),
-        ("h:a/x#1", AclNames.EXTENDED, {"h:a/x#1"}, set()),
-        ("1bob 1group", AclNames.EXTENDED, set(), set()),
-        ("1bob,*,**,é!,a\tb 1group,,*", AclNames.ANY, {"1bob", "**", "é!"}, {"1group"}),
-        ("\u200b,a\u00a0b,'q'", AclNames.ANY, {"\u200b", "a\u00a0b", "'q'"}, set()),
-        ("system:serviceaccount:ns:sa", AclNames.YUNIKORN, set(), set()),
-        ("bob group.one,system:masters", AclNames.YUNIKORN, {"bob"}, set()),
-    ],
-)
+@rows
 def test_names_accepted_by_setting(
     text: str, names: AclNames, users: set[str], groups: set[str]
 ) -> None:

@@ -3,8 +3,6 @@
 Access to applications, with John, Jane and Bob, is in `test_applications.py`.
 """
 
-import pytest
-
 from queuegate.policy.applications import Action, Application, decide_application
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
@@ -13,47 +11,11 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
+from tests.support.rows import rows
 from tests.unit.policy.granted import is_granted
 
 
-@pytest.mark.parametrize(
-    ("text", "users", "groups"),
-    [
-        # Rules: one space alone is nobody; no space makes users of all entries.
-        (" ", set(), set()),
-        ("a,b,c", {"a", "b", "c"}, set()),
-        # A leading space: groups only. What follows a second space is ignored.
-        (" g", set(), {"g"}),
-        ("u g x", {"u"}, {"g"}),
-        ("u g,h x,y z", {"u"}, {"g", "h"}),
-        (" g x", set(), {"g"}),
-        ("u g, h", {"u"}, {"g"}),
-        # To block an operation: names that nobody has.
-        ("NOUSERS NOGROUPS", {"NOUSERS"}, {"NOGROUPS"}),
-        # Syntax: users, groups, both.
-        ("user1,user2,userN", {"user1", "user2", "userN"}, set()),
-        (" HR,marketing,support", set(), {"HR", "marketing", "support"}),
-        (
-            "fred,alice,haley datascience,marketing,support",
-            {"fred", "alice", "haley"},
-            {"datascience", "marketing", "support"},
-        ),
-        # Examples.
-        (" my_group", set(), {"my_group"}),
-        ("john,jane HR", {"john", "jane"}, {"HR"}),
-        (
-            " group_1,group_2,group_3,group_4,group_5",
-            set(),
-            {"group_1", "group_2", "group_3", "group_4", "group_5"},
-        ),
-        # The administrators of a cluster.
-        (
-            "hadoopadmin yarnadmgroup,hadoopadmgroup",
-            {"hadoopadmin"},
-            {"yarnadmgroup", "hadoopadmgroup"},
-        ),
-    ],
-)
+@rows
 def test_acls(text: str, users: set[str], groups: set[str]) -> None:
     acl = parse_yarn(text, Semantics.DOCUMENTED)
     assert acl.users == users
@@ -164,18 +126,7 @@ def test_acls_are_off_unless_they_are_enabled() -> None:
         assert judged.decision.reason is Reason.ACLS_DISABLED
 
 
-@pytest.mark.parametrize(
-    ("view_acl", "modify_acl", "user", "may"),
-    [
-        (" ", " ", "owner", {Action.VIEW, Action.VIEW_LOGS, Action.MODIFY}),
-        (" ", " ", "eve", set()),
-        ("", "", "eve", set()),
-        # The view ACL opens history and logs; the modify ACL the same, and to modify.
-        ("eve", " ", "eve", {Action.VIEW, Action.VIEW_LOGS}),
-        (" ", "eve", "eve", {Action.VIEW, Action.VIEW_LOGS, Action.MODIFY}),
-        ("*", " ", "eve", {Action.VIEW, Action.VIEW_LOGS}),
-    ],
-)
+@rows
 def test_acls_of_applications(view_acl: str, modify_acl: str, user: str, may: set[Action]) -> None:
     queues = fair(MARKETING, site())
     app = Application("root.Marketing", "owner", view_acl, modify_acl)
@@ -185,15 +136,7 @@ def test_acls_of_applications(view_acl: str, modify_acl: str, user: str, may: se
         assert judged.decision.allowed is (action in may)
 
 
-@pytest.mark.parametrize(
-    ("user", "groups", "may"),
-    [
-        ("john", (), True),  # may submit to both queues
-        ("jane", (), False),  # may submit to the target only
-        ("olga", (), False),  # may submit to the source only
-        ("eve", ("others",), True),  # administers the target, may submit to the source
-    ],
-)
+@rows
 def test_a_move_needs_the_right_to_submit_to_both_queues(
     user: str, groups: tuple[str, ...], may: bool
 ) -> None:
@@ -205,29 +148,7 @@ def test_a_move_needs_the_right_to_submit_to_both_queues(
     assert judged.decision.allowed is may
 
 
-@pytest.mark.parametrize(
-    ("stated", "groups", "may"),
-    [
-        ({}, (), {Action.VIEW, Action.MODIFY, Action.ADMIN}),  # off by default
-        ({"spark.acls.enable": "true"}, (), set()),
-        ({"spark.acls.enable": "true", "spark.ui.view.acls": " "}, (), set()),
-        ({"spark.acls.enable": "true", "spark.ui.view.acls": "*"}, (), {Action.VIEW}),
-        ({"spark.acls.enable": "true", "spark.ui.view.acls": "ann,eve"}, (), {Action.VIEW}),
-        ({"spark.acls.enable": "true", "spark.ui.view.acls.groups": "g,h"}, ("h",), {Action.VIEW}),
-        ({"spark.acls.enable": "true", "spark.modify.acls": "eve"}, (), {Action.MODIFY}),
-        ({"spark.acls.enable": "true", "spark.modify.acls.groups": "h"}, ("h",), {Action.MODIFY}),
-        (
-            {"spark.acls.enable": "true", "spark.admin.acls": "eve"},
-            (),
-            {Action.VIEW, Action.MODIFY, Action.ADMIN},
-        ),
-        (
-            {"spark.acls.enable": "true", "spark.admin.acls.groups": "h"},
-            ("h",),
-            {Action.VIEW, Action.MODIFY, Action.ADMIN},
-        ),
-    ],
-)
+@rows
 def test_spark(stated: dict[str, str], groups: tuple[str, ...], may: set[Action]) -> None:
     acls = spark_acls(stated, "owner")
     for action in (Action.VIEW, Action.MODIFY, Action.ADMIN):

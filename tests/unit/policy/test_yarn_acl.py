@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from queuegate.policy.yarn_acl import Semantics, describe_difference, parse_yarn
 from tests.support.oracles.yarn import YarnAclOracle
+from tests.support.rows import rows
 from tests.support.yarn_vectors import VECTORS, readings
 from tests.unit.policy.granted import is_granted
 
@@ -64,19 +65,7 @@ def test_a_difference_is_reported_if_and_only_if_there_is_one(text: str) -> None
     assert (describe_difference(text) == "") is same
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("u1 g1 g2", 'as documented it allows user "u1" and group "g1", in Hadoop user "u1" and'),
-        ("alice *", 'as documented it allows user "alice" and group "*", in Hadoop everyone'),
-        (
-            "~knox",
-            "as documented it allows nobody, in Hadoop every user that is impersonated",
-        ),
-        ("a\xa0b", 'as documented it allows nobody, in Hadoop user "a\\u00a0b"'),
-        ("john,jane HR", ""),
-    ],
-)
+@rows
 def test_differences_in_words(text: str, message: str) -> None:
     assert describe_difference(text).startswith(message)
     assert bool(describe_difference(text)) is bool(message)

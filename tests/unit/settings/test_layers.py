@@ -42,23 +42,7 @@ def test_option_sets_a_key(option: str, origin: str, path: tuple[str, ...], valu
     assert list(from_options([option])) == [Override(origin, path, value)]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "[a, b",
-        "[a, b]]",
-        "[a] b",
-        "[a], [b]",
-        "[a]\n- b",
-        "{a: 1",
-        "{a: 1, a: 2}",
-        "[*]",
-        "[!!python/name:os.system x]",
-        "'a",
-        "[[::1]:50051]",
-        "[\udcff]",
-    ],
-)
+@rows
 def test_malformed_value_is_an_error(value: str) -> None:
     """The error shows what was read from the command line."""
     [of_option] = from_options([f"listen={value}"])

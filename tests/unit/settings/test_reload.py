@@ -19,6 +19,7 @@ from queuegate_server.settings.admission import (
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import PartitionSettings, Settings
 from queuegate_server.settings.reload import differences, with_changes
+from tests.support.rows import rows
 
 QUEUES = QueueChecks(schedulers=Schedulers(kueue=KueueScheduler()))
 RUNNING = Settings(partitions={"default": PartitionSettings()}, admission=Admission(queues=QUEUES))
@@ -98,15 +99,7 @@ def test_checks_of_queues_start_and_end_with_the_process(
     assert differences(holding, after) == ["admission.queues"]
 
 
-@pytest.mark.parametrize(
-    ("running", "read", "at_once", "pending"),
-    [
-        ([{"label": "a/b"}], [{"label": "a/b", "mode": "deny"}], True, False),
-        ([{"label": "a/b"}], [{"label": "a/c", "mode": "deny"}], False, True),
-        ([{"label": "a/b"}], [], False, True),
-        ([], [{"label": "a/b"}], False, True),
-    ],
-)
+@rows
 def test_only_the_modes_of_places_change_without_a_restart(
     running: list[object], read: list[object], *, at_once: bool, pending: bool
 ) -> None:

@@ -16,6 +16,7 @@ from queuegate_server.sync.session import (
     ShippedPolicy,
     SyncRights,
 )
+from tests.support.rows import rows
 
 RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
 OLD_REPORT = sync_pb2.SyncRequest.FromString(b"\x2a\x02\x08\x01")
@@ -99,15 +100,7 @@ def test_a_caller_gets_the_partitions_that_it_names(log: GateLog, policies: Poli
     assert kinds(session) == ["checkpoint"]
 
 
-@pytest.mark.parametrize(
-    ("named", "expected"),
-    [
-        ([], ["default", "gpu"]),
-        (["gpu"], ["gpu"]),
-        (["gup"], ["default", "gpu"]),
-        (["gpu", "no"], ["default", "gpu"]),
-    ],
-)
+@rows
 def test_a_mistyped_partition_names_those_that_exist(
     log: GateLog, policies: Policies, named: list[str], expected: list[str]
 ) -> None:
