@@ -143,10 +143,10 @@ def test_known_traffic(setup: Setup) -> None:
     assert of("queuegate_decisions_total", "allowed", "user") == 3
     assert of("queuegate_decisions_total", "allowed", "group") == 20
     assert of("queuegate_decisions_total", "denied", "unknown_user") == 1
-    assert of("queuegate_decisions_total", "error", "resolver_unavailable") == 3
+    assert of("queuegate_decisions_total", "error", "resolver_unavailable") == 4
     assert of("queuegate_decisions_total", "error", "invalid_field") == 1
     assert of("queuegate_decisions_total", "error", "unknown_partition") == 1
-    assert of("grpc_server_started_total", *CALL) == 9
+    assert of("grpc_server_started_total", *CALL) == 10
     assert of("grpc_server_handled_total", *CALL, "OK") == 4
     assert of("grpc_server_handled_total", *CALL, "UNAVAILABLE") == 4
     assert of("grpc_server_handled_total", *CALL, "INVALID_ARGUMENT") == 1
