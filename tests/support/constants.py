@@ -18,7 +18,7 @@ LDAP: Final = {
     "retry_after": f"{_POOL}.RETRY_SECONDS",
 }
 """Constants of the resolver for LDAP, by the name with which tests give them."""
-_MODULES: Final = {
+PROVIDERS: Final = {
     "entra": "resolvers.entra.tenant",
     "keycloak": "resolvers.keycloak.realm",
     "okta": "resolvers.okta.organization",
@@ -27,7 +27,7 @@ _MODULES: Final = {
 
 def of_provider(resolver_type: str) -> Mapping[str, str]:
     """Return constants of an identity provider's resolver, by the name in tests."""
-    module = _MODULES[resolver_type]
+    module = PROVIDERS[resolver_type]
     more = {"repeat_after": f"{module}.REPEAT_SECONDS"} if resolver_type == "entra" else {}
     return {
         "changes_interval": f"{module}.CHANGES_SECONDS",

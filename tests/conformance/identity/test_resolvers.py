@@ -22,6 +22,7 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Resolver
+from tests.support.constants import PROVIDERS, of_provider, take_constants
 from tests.support.fakes import graph, keycloak, okta
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import FakeRealm, User
@@ -199,8 +200,12 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 @pytest.fixture
-def options(case: Case, tmp_path: Path) -> Iterator[ResolverOptions]:
-    with case.source(tmp_path) as settings:
+def options(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ResolverOptions]:
+    with case.source(tmp_path) as given:
+        constants = of_provider(case.type) if case.type in PROVIDERS else {}
+        settings = take_constants(given, constants, monkeypatch)
         yield resolver_types.resolver_type(case.type).Options.model_validate(settings)
 
 

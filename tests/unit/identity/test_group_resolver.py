@@ -10,6 +10,7 @@ from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.identity.resolvers.local import NoResolver
+from queuegate_server.runtime import pacing
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
 from tests.support.fakes.stack import Stack, describe
@@ -218,7 +219,11 @@ async def test_an_invalidation_ends_the_answers_that_were_given(
     assert stack.groups.copy_until(copy) == NEVER
 
 
-async def test_an_invalidation_of_all_is_completed_without_its_caller(stack: Stack) -> None:
+async def test_an_invalidation_of_all_is_completed_without_its_caller(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "FREE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     users = [f"u{number}" for number in range(3 * INVALIDATE_STEP)]
     entries = [(await stack.groups.resolve(user)).entry for user in users]
     caller = asyncio.create_task(stack.groups.invalidate_all())

@@ -30,7 +30,7 @@ from queuegate_server.policystore.parsing import (
     ParseJob,
     PolicyText,
 )
-from queuegate_server.runtime import child_process
+from queuegate_server.runtime import child_process, pacing
 from tests.support.generators.yarn_templates import capacity_scheduler
 from tests.support.rows import rows
 from tests.support.yarn_templates import creating_scheduler
@@ -191,7 +191,7 @@ async def test_lines_are_short_work() -> None:
     assert_same(await parser_process.decode(lines), expected)
 
 
-async def test_other_work_goes_on_between_lines() -> None:
+async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = 0
 
     async def count() -> None:
@@ -207,6 +207,8 @@ async def test_other_work_goes_on_between_lines() -> None:
             at_line.append(turns)
             yield line
 
+    monkeypatch.setattr(pacing, "FREE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     counting = asyncio.create_task(count())
     result = parsing.parse(JOBS["several"])
     await parser_process.decode(noted(parsing.encode_result(result)))
