@@ -13,6 +13,7 @@ from typing import Final
 
 from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseError
 
+from queuegate_server.files.toml import read_toml
 from queuegate_server.identity.secret_masking import mask
 
 _LOG = logging.getLogger("queuegate_server.fleet")
@@ -26,44 +27,9 @@ MAX_TEXT: Final = 200
 """The maximum length of a Redis error in messages."""
 _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
 _NOISE: Final = re.compile(r"(?:,? with args beginning with| script: [0-9a-f]{40}).*", re.DOTALL)
-_REMEDIES: Final[Mapping[str, str]] = {
-    r"NOPERM(ISSION)?|(?i:no permissions?|can't run this command|can't access)": "grant the account"
-    " in fleet.username the rights listed in the fleet guide",
-    r"(?i:unknown (redis )?command)": "a fleet needs Redis 6.2 or newer, or Valkey, without renamed"
-    " commands",
-    r"NOAUTH|(?i:authentication required|unauthenticated|already authenticated)": "Redis requires"
-    " a password: set fleet.password_file, and fleet.username unless the account is `default`",
-    r"WRONGPASS|(?i:invalid (username|password)|authentication)": "correct fleet.username and"
-    " fleet.password_file",
-    r"OOM|OUTOFMEMORY|(?i:maxmemory|out of memory)": "give Redis more memory, and set"
-    " maxmemory-policy volatile-ttl",
-    r"READONLY|(?i:read only replica)": "fleet.url must name the master, or the sentinels that know"
-    " it",
-    r"MISCONF|(?i:unable to persist)": "Redis cannot write to its disk: see the Redis log",
-    r"NOREPLICAS|(?i:enough good replicas)": "start the Redis replicas, or lower"
-    " min-replicas-to-write",
-    r"MOVED|ASK|CROSSSLOT|CLUSTERDOWN|(?i:cluster is down)": "for a cluster, fleet.url must begin"
-    " with redis+cluster:// or rediss+cluster://",
-    r"WRONGTYPE": "another client has overwritten a key of the fleet: delete it",
-    r"(BUSY)?LOADING|BUSY|(?i:busy running)": "wait until Redis has loaded its data, or its script"
-    " has ended",
-    r"(?i:DB index)": "correct the database number at the end of fleet.url",
-}
-"""Remedies, keyed by regular expressions for whole words in the exception's name or text."""
-_UNREACHABLE: Final[Mapping[str, str]] = {
-    r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
-    " fleet.sentinel_password_file",
-    r"No master found": "check that the sentinels in fleet.url know its service name",
-    r"CERTIFICATE_VERIFY_FAILED.*certificate has expired": "renew the certificate of Redis, or the"
-    " CA's in fleet.ca_file",
-    r"CERTIFICATE_EXPIRED|(?i:alert certificate expired)": "renew the certificate in"
-    " fleet.cert_file, which has expired for Redis",
-    r"CERTIFICATE_VERIFY_FAILED": "check fleet.ca_file, and the names in the certificate of Redis",
-    r"Timeout connecting": "check the host and port in fleet.url, and that no firewall blocks them",
-    r"Error -?[0-9]+ connecting": "check that Redis is running at the address in fleet.url",
-    r"Cluster mode is not enabled": "fleet.url must begin with redis:// or rediss://",
-}
-"""Remedies for driver errors, keyed by regular expressions for whole words in their text."""
+_TABLES: Final = read_toml(__file__, "refusals.toml")
+_REMEDIES: Final[Mapping[str, str]] = _TABLES["refused"]
+_UNREACHABLE: Final[Mapping[str, str]] = _TABLES["unreachable"]
 
 
 def refusal(command: str, error: BaseException, secrets: Iterable[str] = ()) -> str:

@@ -1,53 +1,23 @@
 """Trusted certificate authorities, and advice on OpenSSL's verification errors."""
 
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
+
+from queuegate_server.files.toml import read_toml
 
 VERIFY_FLAGS: Final = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_STRICT
 """Certificates must conform to RFC 5280, and chains must end in a root certificate."""
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"
-_KEY_IDENTIFIER: Final = (
-    "RFC 5280 requires these identifiers, and a CA without them cannot be distinguished from "
-    "another of the same name: have the certificates of the CA and the server reissued with "
-    "subjectKeyIdentifier=hash and authorityKeyIdentifier=keyid"
-)
-_RFC_5280: Final = (
-    "RFC 5280 forbids such certificates: have the CA's certificate reissued with "
-    "basicConstraints=critical,CA:TRUE and keyUsage=critical,keyCertSign,cRLSign"
-)
-_SELF_SIGNED: Final = "add the root certificate of the server's chain to ca_file"
-_NAME: Final = (
-    "use a name from the certificate in {address}; names are those in subjectAltName, and the "
-    "common name is ignored"
-)
-_NO_CA: Final = (
-    "ca_file (or, if it is not set, this machine's trust store) lacks the CA that signed the "
-    "certificate"
-)
-_WEAK: Final = "have it reissued with a key of 2048 bits or more, signed with SHA-256"
-_ADVICE: Final = {
-    2: "ca_file has an intermediate CA, or the certificate of the server, without the root that "
-    "signed it: add the root certificate to ca_file",
-    9: "the certificate is not valid yet: check the clocks of both machines",
-    10: "renew the server's certificate, or the CA's in ca_file",
-    18: _SELF_SIGNED,
-    19: _SELF_SIGNED,
-    20: f"{_NO_CA}; if that is an intermediate CA, let the server send its certificate as well, or "
-    "add it to ca_file",
-    21: f"{_NO_CA}, or the server sends no intermediate CA",
-    62: _NAME,
-    64: _NAME,
-    66: _WEAK,
-    67: _WEAK,
-    68: _WEAK,
-    85: _KEY_IDENTIFIER,
-    86: _KEY_IDENTIFIER,
-    **dict.fromkeys((79, 80, 81, 82, 83, 84, 87, 88, 89, 90, 91, 92, 93, 94), _RFC_5280),
+_ADVICE: Final[Mapping[int, str]] = {
+    code: each["text"]
+    for each in read_toml(__file__, "certificate_advice.toml")["advice"]
+    for code in each["codes"]
 }
-"""Advice by OpenSSL error code (x509_vfy.h)."""
+"""Advice by OpenSSL error code."""
 
 
 def certificate_advice(code: int, address: str) -> str:

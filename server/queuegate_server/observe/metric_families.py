@@ -4,9 +4,7 @@
 parent of several workers; `WEBHOOK` the webhook's own.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -15,6 +13,8 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     HistogramMetricFamily,
 )
+
+from queuegate_server.files.toml import read_toml
 
 _M = TypeVar("_M", Counter, Gauge, Histogram)
 _KINDS: Final[Mapping[str, Any]] = {
@@ -43,14 +43,10 @@ Families = Mapping[str, Family]
 """Metrics by name."""
 
 
-def _read(text: str) -> dict[str, Families]:
-    return {
-        section: {name: Family(name, **entry) for name, entry in entries.items()}
-        for section, entries in tomllib.loads(text).items()
-    }
-
-
-_FAMILIES: Final = _read(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
+_FAMILIES: Final[Mapping[str, Families]] = {
+    section: {name: Family(name, **entry) for name, entry in entries.items()}
+    for section, entries in read_toml(__file__, "metrics.toml").items()
+}
 SERVER: Final = _FAMILIES["server"]
 WORKERS: Final = _FAMILIES["workers"]
 WEBHOOK: Final = _FAMILIES["webhook"]

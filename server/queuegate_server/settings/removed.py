@@ -4,11 +4,11 @@ A setting that nobody had a reason to change is a constant now, with its reason,
 uses it.
 """
 
-import tomllib
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Final, NamedTuple
+
+from queuegate_server.files.toml import read_toml
 
 NAME: Final = "NAME"
 """Stands for a name of the user's choice."""
@@ -32,8 +32,8 @@ class RemovedSetting(NamedTuple):
 @cache
 def removed_settings() -> Sequence[RemovedSetting]:
     """Return all keys that were removed, from removed.toml, which few runs need."""
-    text = Path(__file__).with_name("removed.toml").read_text(encoding="utf-8")
-    return [RemovedSetting(**entry) for entry in tomllib.loads(text)["settings"]]
+    entries = read_toml(__file__, "removed.toml")["settings"]
+    return [RemovedSetting(**entry) for entry in entries]
 
 
 def removed_setting(keys: Sequence[str | int], resolver_type: str) -> RemovedSetting | None:

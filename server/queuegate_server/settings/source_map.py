@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from queuegate.policy.names import similar_name
 from queuegate_server.config_fields import seconds, size, written_duration, written_size
+from queuegate_server.files.toml import read_toml
 from queuegate_server.formats.diagnostics import (
     MAX_QUOTED,
     Diagnostic,
@@ -39,28 +40,8 @@ _SECTION: Final = "must be a section of keys and values"
 OPTION: Final = "--"
 SET: Final = f"{OPTION}set"
 """The option that sets any key."""
-_MESSAGES: Final = {
-    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
-    **dict.fromkeys(("dict_type", "mapping_type", "model_type"), _SECTION),
-    **dict.fromkeys(("enum", "literal_error"), "must be {expected}"),
-    **dict.fromkeys(("finite_number", "float_parsing", "float_type"), "must be a number"),
-    **dict.fromkeys(("int_from_float", "int_parsing", "int_type"), "must be a whole number"),
-    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
-    **dict.fromkeys(("path_type", "string_type"), "must be text"),
-    "extra_forbidden": "unknown key",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "missing": "is required",
-    "string_pattern_mismatch": "must match the pattern {pattern}",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_too_short": "must not be empty",
-    "too_long": "must have at most {max_length} items",
-    "too_short": "must not be empty",
-}
-"""Messages by pydantic error type. They never quote values from files or variables, because a
-secret may be under the wrong key."""
+_MESSAGES: Final[Mapping[str, str]] = read_toml(__file__, "messages.toml")
+"""Messages by pydantic error type."""
 _BOUNDS: Final = ("gt", "ge", "lt", "le")
 _WRITERS: Final[dict[Any, Callable[[float], str]]] = {
     seconds: written_duration,

@@ -1,14 +1,13 @@
 """The kinds of objects that are pods, or from which controllers create pods, from kinds.toml."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter
 
 from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.model import FETCHED, LOCAL_QUEUES, PATCH, TEXT
+from queuegate_server.files.toml import read_toml
 
 Kind = tuple[str, str]
 """An API group, empty for the core group, and a kind."""
@@ -77,15 +76,6 @@ class KnownKind(BaseModel):
     """Fields with JSON patches that the operator applies later."""
 
 
-def read_table(name: str) -> dict[str, Any]:
-    """Return the content of a TOML file of this package.
-
-    Args:
-        name: The name of the file.
-    """
-    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
-
-
 def in_groups(table: Mapping[str, Any]) -> list[Kind]:
     """Return the kinds that a table lists below the names of their API groups."""
     return [
@@ -94,7 +84,8 @@ def in_groups(table: Mapping[str, Any]) -> list[Kind]:
 
 
 def _read() -> dict[Kind, KnownKind]:
-    table = TypeAdapter(dict[str, dict[str, KnownKind]]).validate_python(read_table("kinds.toml"))
+    content = read_toml(__file__, "kinds.toml")
+    table = TypeAdapter(dict[str, dict[str, KnownKind]]).validate_python(content)
     known = (kind for kinds in table.values() for kind in kinds.values())
     return dict(zip(in_groups(table), known, strict=True))
 

@@ -13,7 +13,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter
 
-from queuegate_server.admission.queues.kinds import Kind, in_groups, read_table
+from queuegate_server.admission.queues.kinds import Kind, in_groups
+from queuegate_server.files.toml import read_toml
 
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
@@ -43,6 +44,6 @@ class Operator(BaseModel):
 
 
 OPERATORS: Final[Sequence[Operator]] = TypeAdapter(list[Operator]).validate_python(
-    read_table("operators.toml")["operators"]
+    read_toml(__file__, "operators.toml")["operators"]
 )
 """The operators that queuegate knows."""

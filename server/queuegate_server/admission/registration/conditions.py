@@ -19,6 +19,7 @@ from queuegate_server.admission.queues.listed_kinds import (
 )
 from queuegate_server.admission.queues.places import Places
 from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
+from queuegate_server.files.toml import read_toml
 from queuegate_server.settings.admission import Mode, QueueChecks
 
 Condition = dict[str, str]
@@ -62,47 +63,8 @@ OWNERS_CHANGE: Final = (
 )
 """The owners of an object change, but are not all removed."""
 
-PODLESS_GROUPS: Final = (
-    "",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "apps",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "authorization.openshift.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "cilium.io",
-    "coordination.k8s.io",
-    "crd.projectcalico.org",
-    "custom.metrics.k8s.io",
-    "dex.coreos.com",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "external.metrics.k8s.io",
-    "extensions",
-    "flowcontrol.apiserver.k8s.io",
-    "imagepolicy.k8s.io",
-    "internal.apiserver.k8s.io",
-    "metrics.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "oauth.openshift.io",
-    "policy",
-    "projectcalico.org",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-    "user.openshift.io",
-)
-"""The API groups that contain no pods, or none but those of listed kinds: those of the API server,
-with its Secrets, tokens, roles, nodes, leases, events and endpoints; those of metrics; OpenShift's
-tokens, users and roles; the codes and tokens that Dex stores; and the endpoints and policies of two
-common networks."""
+PODLESS_GROUPS: Final[Sequence[str]] = read_toml(__file__, "podless_groups.toml")["groups"]
+"""The API groups that contain no pods, or none but those of listed kinds."""
 _SECRETS: Final = "credential|kubeconfig|password|secret|token"
 """Matches the names of resources with secrets of any group: such as Rancher's tokens and
 kubeconfigs, Pinniped's TokenCredentialRequests, KubeVirt's UploadTokenRequests, SealedSecrets."""

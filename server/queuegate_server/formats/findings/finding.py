@@ -1,10 +1,10 @@
 """One entry of the tables of findings."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
+
+from queuegate_server.files.toml import read_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,7 @@ class Finding:
         return replace(self, remedy=remedy)
 
 
-def _content(name: str) -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
-
-
-PHRASES: Final[Mapping[str, str]] = _content("phrases")
+PHRASES: Final[Mapping[str, str]] = read_toml(__file__, "phrases.toml")
 """Remedies and sources that several findings share, by name."""
 
 
@@ -52,7 +48,7 @@ def read_table(name: str) -> dict[str, Finding]:
     """
     return {
         identifier: Finding(identifier, **{key: _phrase(value) for key, value in entry.items()})
-        for identifier, entry in _content(name).items()
+        for identifier, entry in read_toml(__file__, f"{name}.toml").items()
     }
 
 

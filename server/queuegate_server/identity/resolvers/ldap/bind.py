@@ -13,6 +13,7 @@ from queuegate_server.identity.resolvers.ldap.dialer import open_bridge
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.ldap_faults import (
+    TICKET_FAULTS,
     BadCredentials,
     LdapFault,
     ServerFault,
@@ -31,27 +32,6 @@ _KERBEROS_CHILD: Final = str(Path(__file__).with_name("kerberos_child.py"))
 _MAX_OUTPUT_BYTES: Final = 65_536
 _MAX_MEMORY_BYTES: Final = 1 << 30
 _MAX_DETAIL_CHARS: Final = 300
-_TICKET_FAULTS: Final = {
-    "AUTH_UNKNOWN": (
-        "GSSAPI is not available",
-        "install its SASL module (Debian: libsasl2-modules-gssapi-mit)",
-    ),
-    "LOCAL_ERROR": (
-        "cannot get a Kerberos ticket for the directory",
-        (
-            "check keytab_file or credentials_cache, krb5.conf, the KDC and the clock; the KDC "
-            "must know ldap/<tls_server_name, or the host of the URL>"
-        ),
-    ),
-    "INVALID_CREDENTIALS": (
-        "the server rejected the Kerberos ticket",
-        "check the server's own keytab",
-    ),
-}
-_OTHER_TICKET_FAULT: Final = (
-    "the Kerberos bind failed",
-    "check the server's keytab, and supportedSASLMechanisms in its root entry",
-)
 
 
 @dataclass(eq=False)
@@ -199,6 +179,6 @@ def _ticket_fault(output: str, status: int) -> LdapFault:
     if not name:
         return ServerFault(f"the Kerberos bind failed with status {status} and no message")
     detail = "".join(char if char.isprintable() else " " for char in text[:_MAX_DETAIL_CHARS])
-    what, advice = _TICKET_FAULTS.get(name, _OTHER_TICKET_FAULT)
+    ticket = TICKET_FAULTS.get(name, TICKET_FAULTS["other"])
     kind = BadCredentials if name == "INVALID_CREDENTIALS" else ServerFault
-    return kind(f"{what}: {detail.strip()}", advice)
+    return kind(f"{ticket['fault']}: {detail.strip()}", ticket["advice"])

@@ -12,46 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from queuegate_server.files.safe_open import read_regular
-from queuegate_server.identity.resolvers.ldap.filters import GROUP_FILTERS, USER_FILTERS
+from queuegate_server.files.toml import read_toml
 
-PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "openldap": {
-        "user_filter": USER_FILTERS["openldap"],
-        "groups_from": "member_dn",
-        "group_filter": GROUP_FILTERS["openldap"],
-        "member_attribute": "member",
-    },
-    "389ds": {
-        "user_filter": USER_FILTERS["389ds"],
-        "disabled_users": "refuse",
-        "groups_from": "member_dn",
-        "group_filter": GROUP_FILTERS["389ds"],
-        "member_attribute": ("member", "uniqueMember"),
-    },
-    "freeipa": {
-        "user_filter": USER_FILTERS["freeipa"],
-        "disabled_users": "refuse",
-        # FreeIPA's memberOf includes nested memberships, roles and rules.
-        "groups_from": "member_of",
-        "group_filter": GROUP_FILTERS["freeipa"],
-    },
-    "active_directory": {
-        "user_filter": USER_FILTERS["active_directory"],
-        "user_match": "casefold",
-        "disabled_users": "refuse",
-        "groups_from": "member_of",
-        "group_filter": GROUP_FILTERS["active_directory"],
-        "member_attribute": "member",
-        "primary_group": "active_directory",
-    },
-    "posix": {
-        "user_filter": USER_FILTERS["posix"],
-        "groups_from": "member_uid",
-        "group_filter": GROUP_FILTERS["posix"],
-        "member_attribute": "memberUid",
-        "primary_group": "gid_number",
-    },
-}
+PRESETS: Final[Mapping[str, Mapping[str, Any]]] = read_toml(__file__, "presets.toml")
 
 DEFAULT_SECRETS: Final = "/run/secrets/ldap"
 """The directory in which YuniKorn expects its Secret."""

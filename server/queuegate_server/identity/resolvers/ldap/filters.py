@@ -1,12 +1,12 @@
-"""The filters that find users and groups: those of the presets, and those of lookups.
+"""The filters of lookups, which find users and groups.
 
-`options.user_filter` and `options.group_filter` say which entries are users and groups; the presets
-set them from the tables here. Lookups combine `group_filter` with what they look for: members,
+`options.user_filter` and `options.group_filter` say which entries are users and groups; those of
+the presets are in presets.toml. Lookups combine `group_filter` with what they look for: members,
 names, or the primary group.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.filter_syntax import (
@@ -15,24 +15,7 @@ from queuegate_server.identity.resolvers.ldap.filter_syntax import (
     parenthesize,
 )
 
-USER_FILTERS: Final[Mapping[str, str]] = {
-    "openldap": "(&(objectClass=inetOrgPerson)(uid={user}))",
-    # 389 Directory Server's own tools create users of the class nsPerson instead of person.
-    "389ds": "(&(|(objectClass=person)(objectClass=nsPerson))(uid={user}))",
-    "freeipa": "(&(objectClass=posixAccount)(uid={user}))",
-    "active_directory": "(&(objectCategory=person)(objectClass=user)(sAMAccountName={user}))",
-    "posix": "(&(objectClass=posixAccount)(uid={user}))",
-}
-"""The filter for a user, by preset."""
 POSIX_GROUPS: Final = "(objectClass=posixGroup)"
-GROUP_FILTERS: Final[Mapping[str, str]] = {
-    "openldap": "(objectClass=groupOfNames)",
-    "389ds": "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames))",
-    "freeipa": "(objectClass=ipaUserGroup)",
-    "active_directory": "(objectClass=group)",
-    "posix": POSIX_GROUPS,
-}
-"""The filter for group entries, by preset."""
 IN_CHAIN: Final = ":1.2.840.113556.1.4.1941:"
 """The matching rule by which Active Directory follows nested groups (MS-ADTS 3.1.1.3.4.4.3)."""
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from queuegate_server.files.toml import read_toml
 from queuegate_server.identity.secret_masking import mask
 
 
@@ -83,36 +84,13 @@ _FAULTS: Final[Mapping[str, tuple[type[LdapFault], str]]] = {
     "INSUFFICIENT_ACCESS": (AccessDenied, "the server refused the request"),
 }  # fmt: skip
 _OTHER_FAULT: Final = (SetupFault, "the server refused the request")
-_TLS_REQUIRED: Final = "the directory requires TLS: use ldaps:// or start_tls: true"
-_ADVICE: Final[Mapping[str, str]] = {
-    "SIZELIMIT_EXCEEDED": "raise it for the bind account",
-    "ADMINLIMIT_EXCEEDED": "raise it for the bind account",
-    "NO_SUCH_OBJECT": "check user_base, group_base and the rights of the bind account",
-    "INVALID_CREDENTIALS": "check bind_dn and the password in bind_password_file",
-    "INSUFFICIENT_ACCESS": "grant the bind account the right to search and read there, and check "
-    "whether its password has expired",
-    "OPERATIONS_ERROR": "Active Directory returns this before a successful bind: check bind and "
-    "bind_dn",
-    "STRONG_AUTH_REQUIRED": _TLS_REQUIRED,
-    "CONFIDENTIALITY_REQUIRED": _TLS_REQUIRED,
-    "INAPPROPRIATE_AUTH": "the account has no password, or anonymous binds are disabled",
-    "UNWILLING_TO_PERFORM": "a policy of the directory forbids this request",
-    "FILTER_ERROR": "check user_filter and group_filter",
-    "INVALID_DN_SYNTAX": "check user_base, group_base and bind_dn",
-}
+_TABLES: Final = read_toml(__file__, "advice.toml")
+_ADVICE: Final[Mapping[str, str]] = _TABLES["advice"]
 _AD_CODE: Final = re.compile(r"data ([0-9a-f]{3})\b")
-_AD_REASONS: Final[Mapping[str, str]] = {
-    "525": "the account does not exist",
-    "52e": "wrong password",
-    "530": "the account may not log on at this time",
-    "531": "the account may not log on from this machine",
-    "532": "the password has expired",
-    "533": "the account is disabled",
-    "701": "the account has expired",
-    "773": "the password must be changed first",
-    "775": "the account is locked",
-}
+_AD_REASONS: Final[Mapping[str, str]] = _TABLES["active_directory"]
 """Reasons for result code 49 (invalid credentials) in Active Directory, by subcode."""
+TICKET_FAULTS: Final[Mapping[str, Mapping[str, str]]] = _TABLES["kerberos"]
+"""What fails in a Kerberos bind, and what to do."""
 _MAX_INFO_CHARS: Final = 200
 
 
