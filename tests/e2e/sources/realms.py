@@ -6,7 +6,7 @@ from typing import Any
 
 import trustme
 
-from tests.support.fakes.rest_api import PATIENT, ca_file, secret_file
+from tests.support.fakes.rest_api import ca_file, secret_file
 from tests.support.servers.keycloak import Keycloak
 
 CLIENT = "queuegate"
@@ -82,5 +82,7 @@ def settings(folder: Path, server: Keycloak, ca: trustme.CA, realm: str) -> dict
         "realm": realm,
         "client_id": CLIENT,
         "client_secret_file": secret_file(folder, SECRET),
-        **PATIENT,
+        # A busy machine must not decide the outcome.
+        "request_timeout": 30,
+        "lookup_timeout": 60,
     }
