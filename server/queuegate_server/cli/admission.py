@@ -1,9 +1,8 @@
 """`queuegate-server admission`: serves the admission webhook."""
 
-import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from queuegate.policy.acl import AclNames
 from queuegate_server.cli.admission_manifest import VARIABLES, manifest, settings_variables
 from queuegate_server.cli.command import FILE, Failure, config_option, overrides_option
-from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.identity.resolver_types import types
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
@@ -24,7 +21,6 @@ from queuegate_server.settings.callers import certificate_name
 from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.source_map import Override
 from queuegate_server.transports.registry import set_grpc_environment
 
 if TYPE_CHECKING:
@@ -120,32 +116,6 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     default="/var/run/secrets/kubernetes.io/serviceaccount",
     help="The folder with token and ca.crt, for --namespace-annotations.",
 )
-@_option(
-    "--acl-names",
-    type=click.Choice([names.value for names in AclNames]),
-    default=AclNames.YUNIKORN.value,
-    help="Which names the ACLs of a queues.yaml may list. If omitted, the settings of --config "
-    "decide.",
-)
-@_option(
-    "--drain-seconds",
-    type=click.FloatRange(0, 600),
-    default=0.0,
-    help="How long to keep serving reviews after /readyz starts to fail. Same as `drain.delay`: "
-    "use at least 10 in Kubernetes.",
-)
-@_option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error", "critical"]),
-    default="info",
-    help="The minimum severity to log.",
-)
-@_option(
-    "--log-format",
-    type=click.Choice(["auto", "json", "console"]),
-    default="auto",
-    help="auto: console on a terminal, otherwise json.",
-)
 def admission(
     context: click.Context,
     /,
@@ -154,9 +124,6 @@ def admission(
     overrides: tuple[str, ...],
     defaults: Path | None,
     configs: Path | None,
-    acl_names: str,
-    log_level: str,
-    log_format: str,
     **options: Any,
 ) -> None:
     """Serve the Kubernetes admission webhook: /mutate, /validate and /validate-conf.
@@ -164,44 +131,38 @@ def admission(
     Records the creator of each pod or workload in the annotation yunikorn.apache.org/user.info,
     and denies requests that set another user there.
 
-    With --config, the webhook also checks the queues that objects name (/queues), and answers
-    `kubectl auth can-i` (/authorize), as configured in the section admission. SIGHUP reloads the
-    settings. Other options override the settings.
+    With the settings, the webhook also checks the queues that objects name (/queues), and answers
+    `kubectl auth can-i` (/authorize), as configured in the section admission. SIGHUP reloads them.
+    Other options override them.
 
     Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
     """
     if context.invoked_subcommand is not None:
         return
-    settings = read = None
-    if config is not None or overrides:
-        values: tuple[str | Override, ...] = (*overrides, *_log_options(context))
-        read = partial(load_settings, config, settings_variables(os.environ), values)
-        settings = _settings(read)
-        _take_settings(settings, context, options)
-        log_level, log_format = settings.log.level, settings.log.format
+    read = partial(load_settings, config, settings_variables(os.environ), overrides)
+    settings = _settings(read)
+    _take_settings(settings, context, options)
     for option in ("tls_cert", "tls_key"):
         if options[option] is None:
-            hint = "" if settings is None else " (or admission.tls in the settings)"
-            raise click.UsageError(f"Missing option '--{option.replace('_', '-')}'{hint}.")
+            name = f"--{option.replace('_', '-')}"
+            raise click.UsageError(f"Missing option '{name}' (or admission.tls in the settings).")
     if options["client_names"] and options["client_ca_file"] is None:
         raise Failure("--client-name needs --client-ca-file, which verifies certificates")
-    if settings and settings.admission.authorize and options["client_ca_file"] is None:
+    if settings.admission.authorize and options["client_ca_file"] is None:
         raise Failure("admission.authorize needs --client-ca-file, which verifies clients")
-    logs.configure(log_level, log_format)
+    logs.configure(settings.log.level, settings.log.format)
     _serve(
         {
             **options,
             "config_maps": tuple(folder for folder in (defaults, configs) if folder is not None),
-            "policy_options": _policy_options(context, AclNames(acl_names), settings),
+            "policy_options": settings.format_options(settings.sources[0], None, types()),
         },
         settings,
         read,
     )
 
 
-def _serve(
-    options: dict[str, Any], settings: Settings | None, read: Callable[[], Settings] | None
-) -> None:
+def _serve(options: dict[str, Any], settings: Settings, read: Callable[[], Settings]) -> None:
     try:
         from queuegate_server.admission import process  # noqa: PLC0415 - needs the extra
     except ImportError as error:
@@ -216,7 +177,7 @@ def _serve(
     from queuegate_server.server.startup import CannotServe  # noqa: PLC0415 - slow
 
     webhook = process.AdmissionOptions(**options)
-    if settings is not None and read is not None:
+    if settings.admission.needs_policy or settings.tracing.enabled:
         from queuegate_server.server.webhook import serve_with_settings  # noqa: PLC0415 - slow
 
         main = serve_with_settings(
@@ -260,34 +221,16 @@ def _settings(read: Callable[[], Settings]) -> Settings:
         raise Failure(f"the settings are not valid\n{error}") from None
 
 
-def _policy_options(
-    context: click.Context, acl_names: AclNames, settings: Settings | None
-) -> FormatOptions:
-    """Return how to read the policies in ConfigMaps: as a server with the settings does."""
-    if settings is None:
-        return FormatOptions(acl_names)
-    options = settings.format_options(settings.sources[0], None, types())
-    stated = _stated(context, "acl_names") is not None
-    return dataclasses.replace(options, acl_names=acl_names) if stated else options
-
-
 def _stated(context: click.Context, name: str) -> Any:
     """Return an option's value if it was given on the command line or in a variable, else None."""
     is_default = context.get_parameter_source(name) is ParameterSource.DEFAULT
     return None if is_default else context.params[name]
 
 
-def _log_options(context: click.Context) -> Iterator[Override]:
-    """Yield the options about logs as settings, so that they survive a reload of the settings."""
-    for key in ("level", "format"):
-        if (value := _stated(context, f"log_{key}")) is not None:
-            yield Override(f"--log-{key}", ("log", key), value)
-
-
 def _take_settings(settings: Settings, context: click.Context, options: dict[str, Any]) -> None:
     """Replace the options that were not stated by the corresponding settings."""
     webhook = settings.admission
-    found: dict[str, Any] = {"drain_seconds": settings.drain.delay}
+    found: dict[str, Any] = {}
     if settings.ops.listen is not None:
         found["ops_listen"] = parse_host_port(settings.ops.listen)
     if webhook.listen is not None:
@@ -300,7 +243,11 @@ def _take_settings(settings: Settings, context: click.Context, options: dict[str
             "client_names": frozenset(map(certificate_name, webhook.tls.client_names)),
         }
     options |= {name: value for name, value in found.items() if _stated(context, name) is None}
-    options |= {"yunikorn_duties": webhook.yunikorn.enabled, "ops": settings.ops}
+    options |= {
+        "drain_seconds": settings.drain.delay,
+        "yunikorn_duties": webhook.yunikorn.enabled,
+        "ops": settings.ops,
+    }
 
 
 admission.add_command(manifest)

@@ -17,10 +17,17 @@ from queuegate_server.cli.command import (
     read_or_fail,
 )
 from queuegate_server.formats.diagnostics import has_errors
-from queuegate_server.settings.load import NESTING, PREFIX, SettingsError, load_with_origins
+from queuegate_server.settings.load import PREFIX, SettingsError, load_with_origins
 
 VARIABLES: Final = f"{PREFIX}ADMISSION"
 """The prefix of variables that set options of `admission`."""
+_OPTIONS: Final = frozenset(
+    f"{VARIABLES}_{option}"
+    for option in (
+        *("LISTEN", "OPS_LISTEN", "TLS_CERT", "TLS_KEY", "CLIENT_CA_FILE", "CLIENT_NAMES"),
+        *("DEFAULTS", "CONFIGS", "NAMESPACE_ANNOTATIONS", "API_SERVER", "SERVICE_ACCOUNT"),
+    )
+)
 _SERVICE: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-a-z0-9]{0,62})")
 _NAME: Final = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,240}[a-z0-9])?")
 _CERTIFICATE: Final = re.compile(
@@ -133,11 +140,7 @@ def settings_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without the variables of `admission`'s options, which are not
     settings.
     """
-    return {
-        name: value
-        for name, value in environment.items()
-        if not name.startswith(f"{VARIABLES}_") or name.startswith(f"{VARIABLES}{NESTING}")
-    }
+    return {name: value for name, value in environment.items() if name not in _OPTIONS}
 
 
 def _ca_bundle(file: Path | None) -> str:

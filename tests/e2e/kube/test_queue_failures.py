@@ -37,7 +37,7 @@ YUNIKORN = "yunikorn.apache.org/queue"
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-DRAIN = ("--drain-seconds", "2")
+DRAIN = ("--set", "drain.delay=2s")
 """Less than in the manifests, to save time."""
 QUEUES: dict[str, Any] = {
     "mode": "deny",

@@ -114,7 +114,7 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
 
 
 def test_reviews_are_answered_after_sigterm(tmp_path: Path) -> None:
-    with running_webhook(tmp_path, "--drain-seconds", "3") as webhook:
+    with running_webhook(tmp_path, "--set", "drain.delay=3s") as webhook:
         alive = webhook.plain.get("/livez")
         assert alive.status_code == 200
         # Told that the connection ends, a client does not send another request on it.

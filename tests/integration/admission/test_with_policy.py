@@ -165,7 +165,7 @@ def test_modes_of_schedulers_and_unqueued_change_without_a_restart(tmp_path: Pat
 
 
 def test_options_about_logs_survive_a_reload(tmp_path: Path) -> None:
-    with webhook_of(tmp_path, "--log-level", "warning", log={"level": "info"}) as webhook:
+    with webhook_of(tmp_path, "--set", "log.level=warning", log={"level": "info"}) as webhook:
         write_settings(tmp_path, {"groups": "both"})
         webhook.server.process.send_signal(signal.SIGHUP)
         webhook.server.wait_for_log("changed settings require a restart")
