@@ -59,7 +59,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     folder.mkdir(exist_ok=True)
     config, ca = write_settings(folder / "settings", _SETTINGS, _policy())
     command = [sys.executable, *processes.PRODUCT, "admission", "--config", str(config)]
-    command += ["--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]
+    command += ["--set=admission.listen=127.0.0.1:0", "--set=ops.listen=127.0.0.1:0"]
     bare = [sys.executable, "-m", "bench.bare_webhook", str(config.parent), _PROBE]
     with processes.running(command, folder / "server", on_own_core=True) as server:
         (folder / "cluster").mkdir()

@@ -66,7 +66,7 @@ def _with(cluster: ApiServer, names: Iterator[int], count: int, folder: Path, ki
     }
     config, ca = write_settings(folder, settings)
     command = [sys.executable, *processes.PRODUCT, "admission", "--config", str(config)]
-    command += ["--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]
+    command += ["--set=admission.listen=127.0.0.1:0", "--set=ops.listen=127.0.0.1:0"]
     with processes.running(command, folder / "server", on_own_core=True) as server:
         address = server.address.removeprefix("https://")
         with enforced_by(cluster, config, ca, address):

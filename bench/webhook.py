@@ -94,8 +94,9 @@ def _webhook(folder: Path) -> Iterator[str]:
     (configs / "admissionController.accessControl.externalUsers").write_text("^portal$,^livy-")
     (configs / "admissionController.accessControl.externalGroups").write_text("^gateways$")
     command = [sys.executable, *processes.PRODUCT, "admission"]
-    command += ["--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]
-    command += ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
+    command += ["--set=admission.listen=127.0.0.1:0", "--set=ops.listen=127.0.0.1:0"]
+    command += [f"--set=admission.tls.certificate_file={folder / 'tls.crt'}"]
+    command += [f"--set=admission.tls.key_file={folder / 'tls.key'}"]
     command += ["--configs", str(configs)]
     with processes.running(command, folder / "server", on_own_core=True) as server:
         yield server.address

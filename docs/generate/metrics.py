@@ -28,7 +28,7 @@ answer within 2 s. In addition:
 _WEBHOOK: Final = """\
 ## Metrics of the admission webhook
 
-`queuegate-server admission` exports these on the port `--ops-listen`. With `--config`, it also
+`queuegate-server admission` exports these on its port `ops.listen`. With `--config`, it also
 exports the server's metrics of policies, resolvers, caches, the fleet and the audit log.
 """
 

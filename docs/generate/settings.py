@@ -67,7 +67,7 @@ older versions are on the page about [removed settings](removed-settings.md).
 _WEBHOOK: Final = """\
 ## The admission webhook
 
-`queuegate-server admission` has options on its
+Besides the section [`admission`](#admission), `queuegate-server admission` has options on its
 [command line](queuegate-server.md#queuegate-server-admission), and reads these keys of the
 scheduler's ConfigMaps, or the older variables. A key takes precedence over its variable. Changes to
 the ConfigMaps apply without a restart. Lists are comma-separated; their elements are Go regular

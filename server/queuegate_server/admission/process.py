@@ -35,6 +35,7 @@ from queuegate_server.files.watcher import WatchedValue
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals
+from queuegate_server.settings.admission import WebhookTls
 from queuegate_server.settings.listeners import HostPort
 from queuegate_server.settings.observability import Ops
 
@@ -44,18 +45,14 @@ _MAX_LOGGED_WARNINGS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
-    """Command-line options for the webhook."""
+    """How the webhook serves: its options and the settings of its ports."""
 
     listen: HostPort
     """The webhook's HTTPS address."""
     ops_listen: HostPort
     """The HTTP address for health checks and metrics."""
-    tls_cert: Path
-    tls_key: Path
-    client_ca_file: Path | None
-    """The CA for client certificates. If set, clients must present a certificate."""
-    client_names: frozenset[str]
-    """The accepted names in client certificates; empty to accept all."""
+    tls: WebhookTls
+    """The certificate, and what clients must present."""
     config_maps: tuple[Path, ...]
     """The folders where ConfigMaps are mounted. Later folders override earlier ones."""
     namespace_annotations: bool
@@ -141,12 +138,13 @@ async def serve_admission(
     settings = WatchedValue(
         ConfigMapFolders(options.config_maps), lambda values: _read_settings(values, environment)
     )
-    certificate = CertificateReloader(options.tls_cert, options.tls_key, options.client_ca_file)
+    tls = options.tls
+    certificate = CertificateReloader(tls.certificate_file, tls.key_file, tls.client_ca_file)
     metrics = AdmissionMetrics(settings, certificate)
     endpoints = _endpoints(options, settings, metrics, backend)
     stop, reload = asyncio.Event(), asyncio.Event()
-    connections = WebhookConnections(options.listen, certificate, options.client_names)
-    handlers = routes(endpoints, metrics, verifies_clients=options.client_ca_file is not None)
+    connections = WebhookConnections(options.listen, certificate, frozenset(tls.client_names))
+    handlers = routes(endpoints, metrics, verifies_clients=tls.client_ca_file is not None)
     server = WebhookServer(connections, handlers, middlewares)
     source = _AdminSource(metrics, backend)
     ops_tls = ops_certificate(options.ops)

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
 from queuegate_server.cli.admission_manifest import VARIABLES, manifest, settings_variables
-from queuegate_server.cli.command import FILE, Failure, config_option, overrides_option
+from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.identity.resolver_types import types
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.runtime.resources import TooFewResources
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
-from queuegate_server.settings.callers import certificate_name
-from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
+from queuegate_server.settings.listeners import parse_host_port
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.registry import set_grpc_environment
@@ -27,68 +25,15 @@ if TYPE_CHECKING:
     from queuegate_server.observe.tracing import Tracer
 
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+_OPS_LISTEN: Final = "127.0.0.1:9465"
+"""Where the operations port is without the setting `ops.listen`: a webhook needs probes."""
 _option: Final = functools.partial(click.option, show_default=True, show_envvar=True)
-
-
-def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
-    try:
-        return parse_host_port(value)
-    except MalformedAddress as error:
-        raise click.BadParameter(f"{value!r}: {error}") from None
-
-
-def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
-    names = set()
-    for value in values:
-        if not value.startswith(("spiffe://", "uri:", "dns:", "cn:")):
-            raise click.BadParameter(f"{value!r}: write spiffe://…, uri:…, dns:… or cn:…")
-        try:
-            names.add(certificate_name(value))
-        except ValueError as error:
-            raise click.BadParameter(f"{value!r}: {error}") from None
-    return frozenset(names)
 
 
 @click.group(invoke_without_command=True, context_settings={"auto_envvar_prefix": VARIABLES})
 @click.pass_context
 @config_option("The settings (queuegate.yaml); the section admission configures the webhook.")
 @overrides_option
-@_option(
-    "--listen",
-    default="0.0.0.0:8443",
-    callback=_address,
-    help="The HTTPS address of the webhook, as host:port.",
-)
-@_option(
-    "--ops-listen",
-    default="127.0.0.1:9465",
-    callback=_address,
-    help="The address of /livez, /readyz and /metrics, as host:port. Replaces ops.listen of the "
-    "settings.",
-)
-@_option(
-    "--tls-cert",
-    type=FILE,
-    help="The certificate, PEM; reloaded when it changes. Required, unless the settings contain "
-    "`admission.tls`.",
-)
-@_option(
-    "--tls-key", type=FILE, help="The certificate's private key, PEM. Required if --tls-cert is."
-)
-@_option(
-    "--client-ca-file",
-    type=FILE,
-    help="The CA that signs client certificates, PEM; reloaded when it changes. If set, "
-    "every client must present a certificate, except on the health port.",
-)
-@_option(
-    "--client-name",
-    "client_names",
-    multiple=True,
-    callback=_names,
-    help="A name to accept in client certificates: spiffe://…, uri:…, dns:… or cn:…. "
-    "Repeatable. If omitted, any certificate signed by the CA is accepted.",
-)
 @_option(
     "--defaults",
     type=_FOLDER,
@@ -131,9 +76,10 @@ def admission(
     Records the creator of each pod or workload in the annotation yunikorn.apache.org/user.info,
     and denies requests that set another user there.
 
-    With the settings, the webhook also checks the queues that objects name (/queues), and answers
-    `kubectl auth can-i` (/authorize), as configured in the section admission. SIGHUP reloads them.
-    Other options override them.
+    The settings must name its certificate; two of them are enough: --set
+    admission.tls.certificate_file=… --set admission.tls.key_file=…. If the section admission says
+    so, the webhook also checks the queues that objects name (/queues), and answers
+    `kubectl auth can-i` (/authorize). SIGHUP reloads the settings.
 
     Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
     """
@@ -141,21 +87,23 @@ def admission(
         return
     read = partial(load_settings, config, settings_variables(os.environ), overrides)
     settings = _settings(read)
-    _take_settings(settings, context, options)
-    for option in ("tls_cert", "tls_key"):
-        if options[option] is None:
-            name = f"--{option.replace('_', '-')}"
-            raise click.UsageError(f"Missing option '{name}' (or admission.tls in the settings).")
-    if options["client_names"] and options["client_ca_file"] is None:
-        raise Failure("--client-name needs --client-ca-file, which verifies certificates")
-    if settings.admission.authorize and options["client_ca_file"] is None:
-        raise Failure("admission.authorize needs --client-ca-file, which verifies clients")
+    if settings.admission.tls is None:
+        raise Failure(
+            "the webhook has no certificate: set admission.tls.certificate_file and"
+            " admission.tls.key_file"
+        )
     logs.configure(settings.log.level, settings.log.format)
     _serve(
         {
             **options,
+            "listen": parse_host_port(settings.admission.listen),
+            "ops_listen": parse_host_port(settings.ops.listen or _OPS_LISTEN),
+            "tls": settings.admission.tls,
             "config_maps": tuple(folder for folder in (defaults, configs) if folder is not None),
             "policy_options": settings.format_options(settings.sources[0], None, types()),
+            "drain_seconds": settings.drain.delay,
+            "yunikorn_duties": settings.admission.yunikorn.enabled,
+            "ops": settings.ops,
         },
         settings,
         read,
@@ -219,35 +167,6 @@ def _settings(read: Callable[[], Settings]) -> Settings:
         return read()
     except SettingsError as error:
         raise Failure(f"the settings are not valid\n{error}") from None
-
-
-def _stated(context: click.Context, name: str) -> Any:
-    """Return an option's value if it was given on the command line or in a variable, else None."""
-    is_default = context.get_parameter_source(name) is ParameterSource.DEFAULT
-    return None if is_default else context.params[name]
-
-
-def _take_settings(settings: Settings, context: click.Context, options: dict[str, Any]) -> None:
-    """Replace the options that were not stated by the corresponding settings."""
-    webhook = settings.admission
-    found: dict[str, Any] = {}
-    if settings.ops.listen is not None:
-        found["ops_listen"] = parse_host_port(settings.ops.listen)
-    if webhook.listen is not None:
-        found["listen"] = parse_host_port(webhook.listen)
-    if webhook.tls is not None:
-        found |= {
-            "tls_cert": webhook.tls.certificate_file,
-            "tls_key": webhook.tls.key_file,
-            "client_ca_file": webhook.tls.client_ca_file,
-            "client_names": frozenset(map(certificate_name, webhook.tls.client_names)),
-        }
-    options |= {name: value for name, value in found.items() if _stated(context, name) is None}
-    options |= {
-        "drain_seconds": settings.drain.delay,
-        "yunikorn_duties": webhook.yunikorn.enabled,
-        "ops": settings.ops,
-    }
 
 
 admission.add_command(manifest)

@@ -23,10 +23,7 @@ VARIABLES: Final = f"{PREFIX}ADMISSION"
 """The prefix of variables that set options of `admission`."""
 _OPTIONS: Final = frozenset(
     f"{VARIABLES}_{option}"
-    for option in (
-        *("LISTEN", "OPS_LISTEN", "TLS_CERT", "TLS_KEY", "CLIENT_CA_FILE", "CLIENT_NAMES"),
-        *("DEFAULTS", "CONFIGS", "NAMESPACE_ANNOTATIONS", "API_SERVER", "SERVICE_ACCOUNT"),
-    )
+    for option in ("DEFAULTS", "CONFIGS", "NAMESPACE_ANNOTATIONS", "API_SERVER", "SERVICE_ACCOUNT")
 )
 _SERVICE: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-a-z0-9]{0,62})")
 _NAME: Final = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,240}[a-z0-9])?")

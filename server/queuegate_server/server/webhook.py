@@ -96,7 +96,6 @@ async def serve_with_settings(
         backend = PolicyBackend(
             settings,
             read_settings,
-            verifies_clients=options.client_ca_file is not None,
             around=None if tracer is None else tracer.resolver,
         )
     middlewares = () if tracer is None else (_traced(tracer),)
@@ -131,7 +130,6 @@ class PolicyBackend:
         settings: Settings,
         read_settings: Callable[[], Settings],
         *,
-        verifies_clients: bool,
         around: Callable[[str, Resolver], Resolver] | None = None,
     ) -> None:
         """Build what decides on the running event loop. Raises CannotAudit.
@@ -139,7 +137,6 @@ class PolicyBackend:
         Args:
             settings: The settings at startup.
             read_settings: Rereads the settings. Raises SettingsError.
-            verifies_clients: Whether the webhook rejects clients without an accepted certificate.
             around: Wraps each resolver, given its name and the resolver itself.
         """
         resources.shorten_thread_switches()
@@ -173,7 +170,6 @@ class PolicyBackend:
             self._report,
             self._notifier,
         )
-        self._verifies_clients = verifies_clients
         self._strangers = StrangerLookups()
 
     @property
@@ -278,7 +274,7 @@ class PolicyBackend:
 
     def _log_warnings(self, settings: Settings) -> None:
         """Log warnings about settings that are valid but insecure or ineffective."""
-        for each in review_settings(settings, verifies_clients=self._verifies_clients):
+        for each in review_settings(settings):
             _LOG.warning("settings diagnostic", extra={"diagnostic": str(each)})
 
     async def run(self, reload: asyncio.Event) -> None:

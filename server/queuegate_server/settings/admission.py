@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT
 from queuegate_server.config_fields import Section, check_with
+from queuegate_server.settings.callers import certificate_name
 from queuegate_server.settings.listeners import FilePath, parse_host_port
 from queuegate_server.settings.queue_subtrees import (
     Subtree,
@@ -140,6 +141,12 @@ def _below(text: str) -> str:
     if text != "root" and not text.startswith("root."):
         raise ValueError("must be the full path of a queue, such as root.kai")
     return text
+
+
+def _client_name(text: str) -> str:
+    if not text.startswith(("spiffe://", "uri:", "dns:", "cn:")):
+        raise ValueError("is not a certificate name: write spiffe://…, uri:…, dns:… or cn:…")
+    return certificate_name(text)
 
 
 LabelKey = Annotated[str, AfterValidator(_label_key)]
@@ -427,9 +434,9 @@ class WebhookTls(Section):
     key_file: FilePath
     """The certificate's private key, PEM."""
     client_ca_file: FilePath | None = None
-    """The CA that signs client certificates, PEM. If set, every client must present a
-    certificate."""
-    client_names: tuple[str, ...] = ()
+    """The CA that signs client certificates, PEM; reloaded when it changes. If set, every client
+    must present a certificate, except on the operations port."""
+    client_names: tuple[Annotated[str, AfterValidator(_client_name)], ...] = ()
     """The names to accept in client certificates: spiffe://…, uri:…, dns:… or cn:…. If empty, any
     certificate signed by the CA is accepted."""
 
@@ -443,10 +450,10 @@ class WebhookTls(Section):
 class Admission(Section):
     """The Kubernetes admission webhook, `queuegate-server admission`."""
 
-    listen: Annotated[str, check_with(parse_host_port)] | None = None
-    """The HTTPS address, as host:port; same as --listen."""
+    listen: Annotated[str, check_with(parse_host_port)] = "0.0.0.0:8443"
+    """The HTTPS address, as host:port."""
     tls: WebhookTls | None = None
-    """Same as --tls-cert, --tls-key, --client-ca-file and --client-name."""
+    """The certificate. The webhook needs it."""
     queues: QueueChecks | None = None
     """Checks of the queues that objects name. If unset, nothing is checked."""
     authorize: Authorization | None = None

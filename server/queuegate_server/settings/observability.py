@@ -59,7 +59,8 @@ class Ops(Section):
     """The operations port: probes, Prometheus metrics and the console."""
 
     listen: Annotated[str, check_with(parse_host_port)] | None = None
-    """host:port or [ipv6]:port. If unset, there is no operations port."""
+    """host:port or [ipv6]:port. If unset, a server has no operations port, and an admission webhook
+    uses 127.0.0.1:9465."""
     tls: OpsTls | None = None
     """Serve the port with TLS 1.2 or newer; probes then need https."""
 

@@ -35,8 +35,7 @@ def test_webhook_configurations_are_up_to_date() -> None:
     ("command", "variable", "page"),
     [
         ("source-check a b", "QUEUEGATE_CONFIG", "*Required*, unless `{}` is set. |"),
-        ("admission --tls-key a", "QUEUEGATE_ADMISSION_TLS_CERT", "Variable: `{}`. |"),
-        ("admission --tls-cert a", "QUEUEGATE_ADMISSION_TLS_KEY", "Variable: `{}`. |"),
+        ("admission", "QUEUEGATE_ADMISSION_DEFAULTS", "Variable: `{}`. |"),
     ],
 )
 def test_an_option_with_a_variable_is_not_required(command: str, variable: str, page: str) -> None:

@@ -96,7 +96,7 @@ def serving(config: Path, ca: trustme.CA, *arguments: str) -> Iterator[QueueWebh
     """Run a webhook with its settings."""
     process = start(
         *("admission", "--config", str(config)),
-        *("--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"),
+        *("--set=admission.listen=127.0.0.1:0", "--set=ops.listen=127.0.0.1:0"),
         *arguments,
     )
     with announced(process) as (server, line):

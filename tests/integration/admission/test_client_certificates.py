@@ -13,7 +13,8 @@ from tests.support.eventually import eventually
 from tests.support.servers.webhook import Webhook, running_webhook
 
 API_SERVER = "kube-apiserver.example"
-MATCHING = ("--client-name", f"dns:{API_SERVER.upper()}", "--client-name", "cn:kube-apiserver")
+NAMES = f"[dns:{API_SERVER.upper()}, cn:kube-apiserver]"
+MATCHING = ("--set", f"admission.tls.client_names={NAMES}")
 
 
 def presenting(webhook: Webhook, certificate: trustme.LeafCert | None) -> ssl.SSLContext:
@@ -32,7 +33,9 @@ def outcome(webhook: Webhook, certificate: trustme.LeafCert | None) -> int | str
     except httpx2.HTTPError:
         return "no answer"
     if answer.status_code == 403:
-        assert answer.text == ("the client's certificate has no name listed with --client-name\n")
+        assert answer.text == (
+            "the client's certificate has no name listed in admission.tls.client_names\n"
+        )
     return answer.status_code
 
 
@@ -44,7 +47,7 @@ def test_only_certificates_of_the_authority(
 ) -> None:
     clients, strangers = trustme.CA(), trustme.CA()
     clients.cert_pem.write_to_path(str(tmp_path / "clients.pem"))
-    ca_file = ("--client-ca-file", str(tmp_path / "clients.pem"))
+    ca_file = ("--set", f"admission.tls.client_ca_file={tmp_path / 'clients.pem'}")
     with running_webhook(tmp_path, *ca_file, *arguments) as webhook:
         assert outcome(webhook, None) == "no answer"
         assert outcome(webhook, strangers.issue_cert(API_SERVER)) == "no answer"
@@ -61,7 +64,7 @@ def test_the_authority_is_replaced(tmp_path: Path) -> None:
     old, new = trustme.CA(), trustme.CA()
     file = tmp_path / "clients.pem"
     old.cert_pem.write_to_path(str(file))
-    with running_webhook(tmp_path, "--client-ca-file", str(file)) as webhook:
+    with running_webhook(tmp_path, f"--set=admission.tls.client_ca_file={file}") as webhook:
         replace(file, "no certificate")
         webhook.server.wait_for_log("cannot use the changed file")
         assert outcome(webhook, old.issue_cert(API_SERVER)) == 200

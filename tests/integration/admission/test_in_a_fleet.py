@@ -124,7 +124,7 @@ def test_the_console_and_the_command_show_what_the_webhook_decides(tmp_path: Pat
 
 def test_a_webhook_that_only_answers_questions_is_shown(tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "clients.pem"))
-    options = ("--client-ca-file", str(tmp_path / "clients.pem"))
+    options = ("--set", f"admission.tls.client_ca_file={tmp_path / 'clients.pem'}")
     with fleet_with_webhook(tmp_path, *CONSOLE, admission={"authorize": {}}, options=options) as (
         fleet,
         _,

@@ -84,7 +84,7 @@ def test_an_option_replaces_the_setting_and_a_bad_certificate_is_named(tmp_path:
         "ops": {"listen": "192.0.2.1:9465"},
     }
     config = settings_file(tmp_path, settings)
-    process = start("admission", "--config", config, "--ops-listen", "127.0.0.1:0")
+    process = start("admission", "--config", config, "--set", "ops.listen=127.0.0.1:0")
     with announced(process) as (_, line):
         assert line.startswith("serving health on http://127.0.0.1:")
     (tmp_path / "other.key").write_text("no key")

@@ -21,7 +21,13 @@ from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.rows import rows
 from tests.support.servers.queuegate_server import run, server_command
-from tests.support.servers.webhook import Webhook, patch_of, running_webhook, write_certificate
+from tests.support.servers.webhook import (
+    Webhook,
+    listening,
+    patch_of,
+    running_webhook,
+    write_certificate,
+)
 
 EXTERNAL = "admissionController.accessControl.externalUsers"
 SET = {"metadata": {"annotations": {"yunikorn.apache.org/user.info": '{"user":"eve"}'}}}
@@ -98,8 +104,7 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
         serialization.BestAvailableEncryption(b"secret"),
     )
     (tmp_path / "tls.key").write_bytes(encrypted)
-    files = ("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
-    command = server_command("admission", "--listen", "127.0.0.1:0", *files)
+    command = server_command("admission", *listening(tmp_path))
     pipe = subprocess.PIPE
     # A session without a terminal, where the prompt would read from stdin, which stays open.
     with subprocess.Popen(
@@ -148,16 +153,13 @@ def test_a_review_that_has_begun_is_answered_after_sigterm(tmp_path: Path) -> No
 def test_wrong_starts(
     tmp_path: Path, name: str, arguments: tuple[str, ...], message: str, webhook: Webhook
 ) -> None:
-    files = webhook.files
-    values = {"--tls-cert": str(files / "tls.crt"), "--tls-key": str(files / "tls.key")}
-    values |= {"--listen": "127.0.0.1:0", "--ops-listen": "127.0.0.1:0"}
+    more = [*arguments]
     if name == "no pattern":
         (tmp_path / EXTERNAL).write_text("(")
-        values["--configs"] = str(tmp_path)
+        more = ["--configs", str(tmp_path)]
     if name == "taken":
-        values["--listen"] = webhook.address
-    values.update(zip(arguments[::2], arguments[1::2], strict=True))
-    result = run("admission", *(part for pair in values.items() for part in pair))
+        more = ["--set", f"admission.listen={webhook.address}"]
+    result = run("admission", *listening(webhook.files), *more)
     assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr

@@ -25,6 +25,7 @@ from tests.support.servers.queuegate_server import RunningServer, forking, run, 
 from tests.support.servers.webhook import (
     Webhook,
     announced,
+    listening,
     running_webhook,
     write_certificate,
 )
@@ -67,7 +68,7 @@ def webhook_of(folder: Path, *arguments: str, **settings: Any) -> Iterator[Webho
 @contextmanager
 def webhook_process(config: Path) -> Iterator[tuple[RunningServer, str]]:
     """Run a webhook whose address and certificate are in its settings; yield the address."""
-    process = start("admission", "--config", str(config), "--ops-listen", "127.0.0.1:0")
+    process = start("admission", "--config", str(config), "--set", "ops.listen=127.0.0.1:0")
     with announced(process) as (server, line):
         yield server, line.rpartition("https://")[2].strip()
 
@@ -314,7 +315,7 @@ def logged_at_start(settings: Settings, caplog: pytest.LogCaptureFixture) -> lis
     """Return the log entries of a webhook that verifies its clients and loads its policy."""
 
     async def load() -> None:
-        backend = PolicyBackend(settings, lambda: settings, verifies_clients=True)
+        backend = PolicyBackend(settings, lambda: settings)
         assert await backend.load(asyncio.Event())
         await backend.close()
 
@@ -329,9 +330,7 @@ def test_wrong_starts(tmp_path: Path, policy: str, settings: dict[str, Any], exp
     (tmp_path / "queues.yaml").write_text(policy)
     write_certificate(trustme.CA(), tmp_path)
     config = str(write_settings(tmp_path, settings))
-    ports = ("--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
-    tls = ("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
-    done = run("admission", "--config", config, *ports, *tls)
+    done = run("admission", "--config", config, *listening(tmp_path))
     assert done.returncode == 2
     assert expected in done.stderr
     checked = run("validate", "--config", config)
@@ -342,14 +341,14 @@ def test_wrong_starts(tmp_path: Path, policy: str, settings: dict[str, Any], exp
 def test_a_certificate_must_be_named(tmp_path: Path) -> None:
     done = run("admission", "--config", str(write_settings(tmp_path)))
     assert done.returncode == 2
-    assert "Missing option '--tls-cert' (or admission.tls in the settings)" in done.stderr
+    assert "set admission.tls.certificate_file and admission.tls.key_file" in done.stderr
 
 
 def test_nothing_is_ready_before_the_policy_is_loaded(tmp_path: Path) -> None:
     settings = load_settings(write_settings(tmp_path), {})
 
     async def phases() -> list[tuple[bool, bool]]:
-        backend = PolicyBackend(settings, lambda: settings, verifies_clients=True)
+        backend = PolicyBackend(settings, lambda: settings)
         found = [(backend.startup()["started"], backend.readiness()["ready"])]
         assert await backend.load(asyncio.Event())
         for phase in (Phase.STARTING, Phase.SERVING, Phase.DRAINING):

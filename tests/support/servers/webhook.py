@@ -151,8 +151,7 @@ def running_webhook(
     configs = MountedConfigMap(folder, "yunikorn-configs")
     process = start(
         "admission",
-        *("--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"),
-        *("--tls-cert", str(files / "tls.crt"), "--tls-key", str(files / "tls.key")),
+        *listening(files),
         *("--defaults", str(defaults.folder), "--configs", str(configs.folder)),
         *arguments,
         environment=environment,
@@ -163,6 +162,17 @@ def running_webhook(
         webhook = Webhook(server, match[2], match[1], ca, files, defaults, configs)
         with webhook.http, webhook.plain:
             yield webhook
+
+
+def listening(files: Path) -> list[str]:
+    """Return the options for free ports and the certificate in a folder."""
+    values = {
+        "admission.listen": "127.0.0.1:0",
+        "admission.tls.certificate_file": files / "tls.crt",
+        "admission.tls.key_file": files / "tls.key",
+        "ops.listen": "127.0.0.1:0",
+    }
+    return [f"--set={key}={value}" for key, value in values.items()]
 
 
 @contextmanager

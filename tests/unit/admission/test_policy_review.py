@@ -243,7 +243,7 @@ def test_no_policy(admission: dict[str, object], section: str) -> None:
 
 @rows
 def test_clients_that_are_not_verified(
-    mode: str, tls: dict[str, str] | None, verifies_clients: bool | None, *, warned: bool
+    mode: str, tls: dict[str, str] | None, *, warned: bool
 ) -> None:
     files = {"certificate_file": "/tls/tls.crt", "key_file": "/tls/tls.key"}
     more = {} if tls is None else {"tls": {**files, **tls}}
@@ -252,7 +252,7 @@ def test_clients_that_are_not_verified(
     settings = Settings.model_validate(
         {"policy": {"path": "queues.yaml"}, "admission": raw}, context=context
     )
-    found = [str(each) for each in review_settings(settings, verifies_clients=verifies_clients)]
+    found = [str(each) for each in review_settings(settings)]
     assert bool(found) is warned
     assert all("admission.tls: anyone who can connect can post" in each for each in found)
 

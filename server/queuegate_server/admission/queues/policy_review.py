@@ -49,16 +49,12 @@ _ELSEWHERE: Final = (
 )
 
 
-def review_settings(
-    settings: Settings, source_map: SourceMap = NO_FILE, *, verifies_clients: bool | None = None
-) -> Iterator[Diagnostic]:
+def review_settings(settings: Settings, source_map: SourceMap = NO_FILE) -> Iterator[Diagnostic]:
     """Yield warnings about settings that are valid but insecure or ineffective.
 
     Args:
         settings: The settings of a webhook.
         source_map: The origins of the settings.
-        verifies_clients: Whether clients must present a certificate. None if only the settings are
-            known, not the options of the command, which may replace `admission.tls`.
     """
     admission = settings.admission
     if not any(source.is_set for source in settings.sources):
@@ -74,9 +70,8 @@ def review_settings(
     if queues.mode is not Mode.OFF:
         yield from pattern_warnings(queues, source_map)
     tls = admission.tls
-    if verifies_clients is None:
-        verifies_clients = tls is None or tls.client_ca_file is not None
-    if queues.mode is not Mode.OFF and not verifies_clients:
+    # Without a certificate, an option --set of the webhook's command line has it.
+    if queues.mode is not Mode.OFF and tls is not None and tls.client_ca_file is None:
         yield source_map.warning(
             ("admission", "tls"),
             "anyone who can connect can post a review in any user's name",

@@ -103,7 +103,7 @@ class WebhookConnections(HttpConnections[WebhookConnection]):
         if peer.not_after <= time.time():
             return "the client's certificate has expired"
         if self._client_names.isdisjoint(peer.names):
-            return "the client's certificate has no name listed with --client-name"
+            return "the client's certificate has no name listed in admission.tls.client_names"
         return ""
 
     def _connection(
