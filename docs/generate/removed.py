@@ -3,7 +3,7 @@
 from typing import Final
 
 from docs.generate.markdown import code, page, sentence, table
-from queuegate_server.settings.removed import removed_settings
+from queuegate_server.settings.removed import removed_options, removed_settings
 
 _INTRODUCTION: Final = """\
 Nobody had a reason to change these [settings](settings.md), so each is a constant now. A settings
@@ -12,6 +12,12 @@ key. Delete the key; the last column says what else to do if its value was not t
 
 The reason for each value stands beside the constant in the source, in the package
 `queuegate_server`.
+"""
+_OF_OPTIONS: Final = """\
+## Options
+
+A command line with one of these options is an error. The variables of the webhook's options
+(`QUEUEGATE_ADMISSION_LISTEN` and others) are gone with them.
 """
 
 
@@ -23,7 +29,18 @@ def generate() -> str:
         for kind in each.resolver_types or ("",)
     )
     head = ("setting", "what applies now", "constant", "what to do instead")
-    return page("Removed settings and options", _INTRODUCTION, table(head, rows))
+    options = (
+        (code(f"{command} {each.name}"), sentence(each.instead))
+        for each in removed_options()
+        for command in each.commands
+    )
+    return page(
+        "Removed settings and options",
+        _INTRODUCTION,
+        table(head, rows),
+        _OF_OPTIONS,
+        table(("option", "what to do instead"), options),
+    )
 
 
 def _key(key: str, resolver_type: str) -> str:

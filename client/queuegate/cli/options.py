@@ -35,11 +35,11 @@ _ASKED: Final = (
 )
 """The arguments repeated in JSON and YAML output."""
 _ELSEWHERE: Final = {
-    "--daemon-user": "only for queuegate-server convert; elsewhere, set daemon_user in --config",
+    "--daemon-user": "set policy.daemon_user in the file of --config",
     "--users-from": "only for queuegate-server diff, lint and prove",
     "--set": "only for queuegate-server serve and source-check; elsewhere, edit --config's file",
     "--old-yarn-site": "only for queuegate-server diff and prove",
-    "--format": "only for queuegate-server convert, lint and validate; use -o for the output",
+    "--format": "only for queuegate-server lint and validate; use -o for the output",
 }
 """Options that only other commands support, with hints for users who try them here."""
 _NOT_EMPTY: Final = frozenset(

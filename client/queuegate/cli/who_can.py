@@ -63,12 +63,6 @@ class _WhoCanCommand(Command):
 @partition_option
 @access_option
 @click.option("--all-pages", is_flag=True, help="Show all pages of users.")
-@click.option(
-    "--page-size",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    help="The number of users per page, at most 1000. The server's default is 500.",
-)
 @files_options
 def who_can(
     invocation: Invocation,
@@ -77,7 +71,6 @@ def who_can(
     queue: str,
     partition: str,
     all_pages: bool,
-    page_size: int | None,
 ) -> Report:
     """List the users who may use QUEUE, and why.
 
@@ -88,7 +81,6 @@ def who_can(
             queue,
             partition=partition,
             access=Access(access),
-            page_size=page_size or 0,
             timeout=invocation.timeout or LIST_TIMEOUT,
         )
         pages = list(iterator if all_pages else islice(iterator, 2))

@@ -89,31 +89,17 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
         acl_names: str,
         yarn_site: Path | None,
         semantics: str,
-        resolver_types: tuple[str, ...] = (),
-        daemon_user: str = "",
         **arguments: Any,
     ) -> None:
         resources.configure_gc()
         yarn = YarnOptions(
             semantics=Semantics(semantics),
             site=read_or_fail(yarn_site) if yarn_site else None,
-            daemon_user=daemon_user,
         )
-        options = FormatOptions(
-            AclNames(acl_names), frozenset(resolver_types), yarn, has_acl_names_option=True
-        )
+        options = FormatOptions(AclNames(acl_names), yarn=yarn, has_acl_names_option=True)
         command(options=options, **arguments)
 
     return with_options
-
-
-resolver_types_option: Final = click.option(
-    "--resolver-type",
-    "resolver_types",
-    multiple=True,
-    metavar="TYPE",
-    help="Another resolver type that the server supports, such as one from a plugin; repeatable.",
-)
 
 
 old_site_option: Final = click.option(

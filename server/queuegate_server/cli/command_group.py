@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate_server.settings.removed import removed_option
 
 _KEYS: Final = {
     "--yarn-site": "policy.yarn_site",
@@ -49,6 +50,8 @@ class CommandGroup(click.Group):
 
     def _hint(self, command: click.Command, option: str) -> str:
         """Return a hint for an option that `command` lacks; "" if no other command has it."""
+        if removed := removed_option(f"queuegate-server {command.name}", option):
+            return f"it was removed: {removed.instead}"
         if command.name == "serve" and (key := _KEYS.get(option)):
             return f"use --set {key}=…"
         if option == "--policy" and any(

@@ -16,23 +16,10 @@ from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(sorted(SCHEDULERS)),
-    help="The format of the file. [default: detected from its content]",
-)
 @reading_options
-@click.option(
-    "--daemon-user",
-    default="",
-    metavar="USER",
-    help="The user that the ResourceManager runs as, always an administrator of the cluster.",
-)
 def convert(
     *,
     file: str,
-    format_name: str | None,
     options: FormatOptions,
 ) -> None:
     """Convert the queues of a YARN cluster to a YuniKorn queues.yaml, on standard output.
@@ -50,7 +37,7 @@ def convert(
     except ParseError as error:
         fault = error.diagnostic(name)
         raise Failure(str(fault), [fault]) from None
-    detected = format_name or format_of(opened)
+    detected = format_of(opened)
     if detected not in SCHEDULERS:
         raise Failure(
             f"{name}: not a YARN scheduler file: pass a fair-scheduler.xml or a"

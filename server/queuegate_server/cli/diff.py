@@ -31,7 +31,6 @@ from queuegate_server.cli.command import (
     config_option,
     old_site_option,
     reading_options,
-    resolver_types_option,
 )
 from queuegate_server.cli.users_from import (
     exit_status,
@@ -104,14 +103,13 @@ def _allowed_gains(
 )
 @users_from_option
 @config_option(
-    "With --people: read both policies, and look up groups for --users-from, as a server "
-    "with this queuegate.yaml does.",
+    "Read both policies, and look up groups for --users-from, as a server with this queuegate.yaml "
+    "does.",
     variable=None,
 )
 @output_formats.output_option_with_markdown
 @reading_options
 @old_site_option
-@resolver_types_option
 def diff(
     *,
     old: str,
@@ -144,9 +142,9 @@ def diff(
     difference, 2 incorrect usage, or a file that cannot be read or is not valid, 3 no such
     difference, but the list of users is incomplete.
     """
+    if config is not None:
+        policies.refuse_reading_options()
     if by_people:
-        if config is not None:
-            policies.refuse_reading_options()
         before, after = _load(old, new, options, config, old_yarn_site)
         directories = users = None
         if users_from:
@@ -162,15 +160,12 @@ def diff(
         "--users-from": users_from,
         "--allow-gain": allowed,
         "--fail-on": fail_on != ANY,
-        "--config": config,
         "-o markdown": output == output_formats.MARKDOWN,
     }
     if given := [option for option, value in only_with_people.items() if value]:
         message = f"{', '.join(given)}: only with --people"
-        if given == ["--config"]:
-            message += "; pass --semantics, --yarn-site or --acl-names instead"
         raise click.UsageError(message, click.get_current_context())
-    before, after = _load(old, new, options, None, old_yarn_site)
+    before, after = _load(old, new, options, config, old_yarn_site)
     entries = list(_differences(before, after))
     output_formats.write(
         output,

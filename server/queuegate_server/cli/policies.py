@@ -17,7 +17,7 @@ from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.settings.source_map import Override
 
-_READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
+_READING: Final = ("acl_names", "format_name", "semantics", "yarn_site")
 """The options for reading policies."""
 
 

@@ -18,7 +18,6 @@ from queuegate_server.cli.command import (
     config_option,
     read_file,
     reading_options,
-    resolver_types_option,
     shown_name,
     unreadable,
 )
@@ -70,7 +69,6 @@ def _checking_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice(sorted(FILE_FORMATS)),
             help="The format of the files. [default: detected from their content]",
         ),
-        resolver_types_option,
         reading_options,
         output_option,
     ):

@@ -19,7 +19,6 @@ from queuegate_server.cli.command import (
     old_site_option,
     read_or_fail,
     reading_options,
-    resolver_types_option,
 )
 from queuegate_server.cli.output_formats import code
 from queuegate_server.cli.users_from import (
@@ -52,7 +51,6 @@ from queuegate_server.formats.registry import FormatOptions
 @output_formats.output_option_with_markdown
 @reading_options
 @old_site_option
-@resolver_types_option
 def prove(
     *,
     policy: str,

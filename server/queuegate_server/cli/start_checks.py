@@ -55,20 +55,17 @@ _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
 def unusable_resolver_errors(
     data: bytes, name: str, options: FormatOptions
 ) -> Iterator[Diagnostic]:
-    """Yield an error for each partition whose resolver type requires settings, unless the options
-    allow the type. `data` must be a valid queues.yaml.
+    """Yield an error for each partition whose resolver type requires settings. `data` must be a
+    valid queues.yaml.
     """
     partitions = {
         key: partition
         for key, partition in load_policy(YUNIKORN, data, name, options).partitions.items()
-        if partition.resolver_type in RESOLVER_TYPES.keys() - options.resolver_types
+        if partition.resolver_type in RESOLVER_TYPES
     }
     for each in unusable_resolvers(Settings(), partitions):
         line, column = each.partition.resolver_place
-        remedy = (
-            "if the server has settings for it, check with --config queuegate.yaml, or without "
-            f"them with --resolver-type {each.partition.resolver_type}"
-        )
+        remedy = "if the server has settings for it, check with --config queuegate.yaml"
         yield Diagnostic(name, line, column, Severity.ERROR, str(each), remedy)
 
 

@@ -6,7 +6,7 @@ uses it.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from queuegate_server.files.toml import read_toml
 
@@ -29,11 +29,46 @@ class RemovedSetting(NamedTuple):
     """The types of resolvers that had the key; empty for all types and all other sections."""
 
 
+class RemovedOption(NamedTuple):
+    """An option that commands of `queuegate` or `queuegate-server` no longer have."""
+
+    commands: Sequence[str]
+    """The commands, after their program."""
+    name: str
+    """The option, with its dashes."""
+    instead: str
+    """What to do for those who have used it."""
+
+
+@cache
+def _read() -> dict[str, list[dict[str, Any]]]:
+    """Return the tables in removed.toml, which few runs need."""
+    return read_toml(__file__, "removed.toml")
+
+
 @cache
 def removed_settings() -> Sequence[RemovedSetting]:
-    """Return all keys that were removed, from removed.toml, which few runs need."""
-    entries = read_toml(__file__, "removed.toml")["settings"]
-    return [RemovedSetting(**entry) for entry in entries]
+    """Return all keys that were removed."""
+    return [RemovedSetting(**entry) for entry in _read()["settings"]]
+
+
+@cache
+def removed_options() -> Sequence[RemovedOption]:
+    """Return all options that were removed."""
+    return [RemovedOption(**entry) for entry in _read()["options"]]
+
+
+def removed_option(command: str, name: str) -> RemovedOption | None:
+    """Return what is known about an option of a command, if it is one that was removed.
+
+    Args:
+        command: The program and the command, such as `queuegate-server convert`.
+        name: The option, with its dashes.
+    """
+    for each in removed_options():
+        if each.name == name and command in each.commands:
+            return each
+    return None
 
 
 def removed_setting(keys: Sequence[str | int], resolver_type: str) -> RemovedSetting | None:

@@ -1,14 +1,16 @@
-"""Settings that no longer exist: what somebody who still sets one is told."""
+"""Settings and options that no longer exist: what somebody who still uses one is told."""
 
 import importlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from queuegate_server.cli.main import command_group
 from queuegate_server.config_fields import written_duration, written_size
 from queuegate_server.settings.load import SettingsError, load_settings
-from queuegate_server.settings.removed import RemovedSetting, removed_settings
+from queuegate_server.settings.removed import RemovedSetting, removed_options, removed_settings
 from tests.support.settings_faults import faults
 
 REMOVED = removed_settings()
@@ -59,3 +61,18 @@ def test_the_value_is_that_of_the_constant(removed: RemovedSetting) -> None:
     value = getattr(importlib.import_module(f"queuegate_server.{module}"), name)
     forms = [str(value), f"{value:g}", f"{int(value):04o}"]
     assert removed.value in [*forms, written_duration(value), written_size(value)]
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "instead"),
+    [
+        (command.removeprefix("queuegate-server "), each.name, each.instead)
+        for each in removed_options()
+        for command in each.commands
+        if command.startswith("queuegate-server ")
+    ],
+)
+def test_an_error_says_what_replaces_an_option(command: str, option: str, instead: str) -> None:
+    refused = CliRunner().invoke(command_group(), [command, option, "x"])
+    assert refused.exit_code == 2
+    assert f"No such option '{option}': it was removed: {instead}" in refused.stderr
