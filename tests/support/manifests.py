@@ -107,7 +107,7 @@ def check_names(manifests: Iterable[Manifest], pod: Manifest, container: Manifes
     for probe in PROBES:
         assert ports[container[probe]["httpGet"]["port"]]
     # Both servers wait 20 s for answers to their requests.
-    delay = re.search(r"(?:delay: |drain-seconds=)(\d+)", said)
+    delay = re.search(r"(?:delay: |delay=)(\d+)", said)
     drain = (int(delay[1]) if delay else 0) + 20
     assert drain < pod.get("terminationGracePeriodSeconds", 30)
 
