@@ -50,7 +50,7 @@ PAGES: Final = {
     "docs/explanation/groups-and-caches.md": Page((environments.served,)),
     "docs/how-to/active-directory.md": Page((directories.active_directory,)),
     "docs/how-to/admission-webhook.md": Page(
-        module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml"
+        module="e2e/documentation/test_kubernetes.py", not_run=5, blocks="yaml yaml yaml"
     ),
     "docs/how-to/decide-in-the-shim.md": Page((environments.go,)),
     "docs/how-to/deploy-fleet.md": Page(

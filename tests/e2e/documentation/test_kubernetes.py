@@ -17,6 +17,7 @@ import yaml
 
 from queuegate.cli import main
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
+from queuegate_server.settings.load import load_settings
 from tests.support import documents
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import VERSIONS, check_schemas, kustomized, own_containers, started
@@ -209,6 +210,14 @@ def test_the_settings_of_the_fleet_are_checked_before_the_rollout(tmp_path: Path
     assert unexpected(settings, 0) == []
     (mistake,) = unexpected(settings.replace("drain:", "drains:"), 1)
     assert "drains: unknown key (did you mean drain?)" in mistake
+
+
+def test_the_settings_of_the_webhook(tmp_path: Path) -> None:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(blocks("admission-webhook.md", "yaml")[2])
+    tls = load_settings(file, {}, []).admission.tls
+    assert tls is not None
+    assert tls.certificate_file == Path("/etc/queuegate/tls/tls.crt")
 
 
 def test_the_controllers_of_the_webhook() -> None:
