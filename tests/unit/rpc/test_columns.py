@@ -14,7 +14,6 @@ from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import UnknownPartition
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.errors import InvalidRequest, to_status
-from tests.support.rows import rows
 from tests.support.snapshots import serving
 from tests.unit.rpc.test_checks import ACCESSES, GROUPS, NAMES, PARTITIONS, QUEUES
 
@@ -101,7 +100,25 @@ def valid(**changes: Any) -> bytes:
     return Request(**{**fields, **changes}).SerializeToString()
 
 
-@rows
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"users": []}, "users: is empty"),
+        ({"queues": []}, "queues: is empty"),
+        ({"user_indexes": [], "queue_indexes": []}, "user_indexes: is empty"),
+        ({"user_indexes": [0, 0]}, "queue_indexes: has 1 entries, and user_indexes has 2"),
+        ({"user_indexes": [1]}, "user_indexes[0]: is 1, must be less than 1"),
+        (
+            {"user_indexes": [0, 0], "queue_indexes": [0, 4_294_967_295]},
+            "queue_indexes[1]: is 4294967295, must be less than 1",
+        ),
+        ({"queues": ["root"] * 10_001}, "queues: has more than 10000 entries"),
+        (
+            {"user_indexes": [0] * 100_001, "queue_indexes": [0] * 100_001},
+            "user_indexes: has more than 100000 entries",
+        ),
+    ],
+)
 def test_faults_of_the_whole_are_named(changes: dict[str, Any], fault: str) -> None:
     _, access = serving()
 
