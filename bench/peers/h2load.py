@@ -1,4 +1,4 @@
-"""What h2load is told, and what it reports."""
+"""The arguments of h2load, and its results."""
 
 import re
 import shutil

@@ -253,7 +253,7 @@ class ReplicaRole(StrEnum):
     """What a replica of a fleet is."""
 
     UNKNOWN = auto()
-    """The responding server does not tell, or tells a role unknown to this client."""
+    """The responding server reports no role, or one unknown to this client."""
     SERVER = auto()
     """A gRPC server, or one of its workers."""
     WEBHOOK = auto()

@@ -178,7 +178,7 @@ class Engine:
 
     @property
     def listeners(self) -> Collection[SnapshotListener]:
-        """Who is told of each snapshot, in this order."""
+        """The listeners for new snapshots, in the order of their calls."""
         return self._listeners.keys()
 
     def on_swap(self, listener: SnapshotListener, callback: Callable[[Snapshot], None]) -> None:

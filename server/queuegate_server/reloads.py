@@ -1,7 +1,7 @@
-"""What causes a reload of the policy, and who is told of the new snapshot: two lists.
+"""The causes of a reload of the policy, and the listeners for new snapshots.
 
 In between, `policystore/reloader.py` reads, parses and checks the files, and `Engine.serve` swaps
-the snapshot and tells the listeners, in the same step of the event loop.
+the snapshot and calls the listeners, in the same step of the event loop.
 """
 
 from enum import StrEnum
@@ -28,7 +28,7 @@ class ReloadCause(StrEnum):
 
 
 class SnapshotListener(StrEnum):
-    """Who is told of a new snapshot: whoever calls `Engine.on_swap` names one of these.
+    """The listeners for new snapshots: each caller of `Engine.on_swap` names one of these.
 
     A listener drops all that it has derived from the snapshot before, whose memory is then freed.
     """

@@ -40,7 +40,7 @@ type DecisionRecord struct {
 	Stale bool `json:"stale,omitempty"`
 }
 
-// recorder returns the function that passes decisions to OnDecision; nil if nobody is told.
+// recorder returns the function that passes decisions to OnDecision; nil without OnDecision.
 func (config *GateConfig) recorder() func(*gate.Question, gate.Answer) {
 	if config.OnDecision == nil {
 		return nil

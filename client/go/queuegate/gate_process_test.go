@@ -198,7 +198,7 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 	}
 }
 
-// A server with an audit log forbids gates to decide, unless it is told otherwise.
+// A server with an audit log forbids gates to decide, unless sync.local_decisions allows it.
 func TestAGateOfAServerWithAnAuditLog(t *testing.T) {
 	alice := Check{User: "alice", Queue: "root"}
 	log := written(t, "")

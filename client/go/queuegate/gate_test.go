@@ -194,7 +194,7 @@ func TestAServerThatFallsSilent(t *testing.T) {
 	})
 }
 
-// Each local decision is told with the keys of the server's audit records.
+// OnDecision receives each local decision, with the keys of the server's audit records.
 func TestDecisionsAreTold(t *testing.T) {
 	server := startFake(t)
 	var told []string

@@ -55,7 +55,7 @@ class Decider:
         self.stale = 0
         """The approximate number of decisions from old state."""
         self.tells = tell is not None
-        """Whether a program is told about decisions."""
+        """Whether a callback receives the decisions."""
         self._replica = replica
         self._session = session
         self._want = want
@@ -114,7 +114,7 @@ class Decider:
             decision = StaleDecision(*astuple(decision))
         if self._tell is None:
             state.store(question, evaluation)
-        else:  # do not cache the decision, so that it is told each time
+        else:  # do not cache the decision, so that the callback receives each one
             self._tell(question, decision)
             # The program may have been slow.
             if self._remaining_seconds(state, entry) <= (-self.grace if decision.stale else 0):

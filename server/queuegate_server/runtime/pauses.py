@@ -1,7 +1,7 @@
 """How long the server pauses before it tries again: one table for all that it retries.
 
-What callers are told to wait is in `rpc/errors.py`, and how gates wait for a server in the client's
-`gate/reflector.py`. Work that is merely repeated has a beat: `pacing.py`.
+The pauses that errors ask of callers are in `rpc/errors.py`, and those of gates that wait for a
+server in the client's `gate/reflector.py`. Work that is merely repeated has a beat: `pacing.py`.
 """
 
 import random

@@ -50,7 +50,7 @@ _ALWAYS: Final = frozenset[str]()
 _UNKNOWN_KIND: Final = KnownKind(resource="", role="other")
 
 
-class _Held(NamedTuple):
+class _ConditionalName(NamedTuple):
     """A name that counts if an object refers to another one."""
 
     object: "NodePools"
@@ -75,7 +75,7 @@ class NodePools:
     """Whether there may be templates of pods below the object's metadata."""
     new_owners: str
     """Distinguishes the new owners, which make the project unknown anew."""
-    held: list[_Held]
+    held: list[_ConditionalName]
     """Gets the names that count only if the object refers to another one."""
     references: frozenset[str] = frozenset()
     """The names count only if a map in the object has one of these members; empty if always."""
@@ -125,7 +125,7 @@ class NodePools:
         if not self.references:
             yield found
         elif len(self.held) < _MAX_HELD:
-            self.held.append(_Held(self, found))
+            self.held.append(_ConditionalName(self, found))
 
 
 class UnknownProjects:
@@ -139,7 +139,7 @@ class UnknownProjects:
     def __init__(self, kai: KaiScheduler, known_owners: Collection[str] = ()) -> None:
         self._kai = kai
         self._known_owners = known_owners
-        self._held: list[_Held] = []
+        self._held: list[_ConditionalName] = []
 
     def of_object(
         self,

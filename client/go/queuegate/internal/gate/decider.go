@@ -33,7 +33,7 @@ type decider struct {
 	wants   *wants
 	memory  *memory
 	clock   func() time.Duration
-	// onDecision is told each decision before its caller; nil if nobody is.
+	// onDecision receives each decision before its caller does; may be nil.
 	onDecision func(*Question, Answer)
 	// grace is how long the gate may decide from old state after its lease expires.
 	grace   atomic.Int64

@@ -54,7 +54,7 @@ type Options struct {
 	Partitions []string
 	Stale      time.Duration
 	OnChange   func() // may be nil
-	// OnDecision is told each local decision before its caller; may be nil.
+	// OnDecision receives each local decision before its caller does; may be nil.
 	OnDecision func(*Question, Answer)
 }
 

@@ -1,6 +1,6 @@
 package io.queuegate;
 
-/** Is told each decision that a gate makes in this process, for the program's own log. */
+/** Receives each decision that a gate makes in this process, for the program's own log. */
 @FunctionalInterface
 public interface DecisionListener {
   /**

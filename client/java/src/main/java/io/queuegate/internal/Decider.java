@@ -14,7 +14,7 @@ final class Decider {
   private final Session session;
   private final Wants wants;
   private final Memory memory = new Memory();
-  private final BiConsumer<Check, Decision> onDecision; // null if nobody is told
+  private final BiConsumer<Check, Decision> onDecision; // may be null
   private final LongSupplier clock;
   private final FailureLog failures = new FailureLog();
   private final LongAdder decided = new LongAdder();

@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
-/** A gate tells its program each decision. */
+/** A gate passes each decision to its program. */
 class TellingTest {
   private static final Check ALICE = Check.of("alice", "root");
   private final List<String> told = new ArrayList<>();
