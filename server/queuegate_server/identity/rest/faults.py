@@ -4,22 +4,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from queuegate_server.identity.secret_masking import mask
+from queuegate_server.identity.source_fault import SourceFault
 
 _MAX_QUOTED_CHARS: Final = 200
 
 
-class RequestFault(Exception):
+class RequestFault(SourceFault):
     """A request failed, so the lookup that needs it fails."""
-
-    def __init__(self, detail: str, advice: str = "") -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.advice = advice
-
-    @property
-    def text(self) -> str:
-        """The detail, followed by the advice."""
-        return f"{self.detail} ({self.advice})" if self.advice else self.detail
 
 
 class UnusableAnswer(RequestFault):

@@ -10,20 +10,11 @@ from typing import Any, Final
 
 from queuegate_server.files.toml import read_toml
 from queuegate_server.identity.secret_masking import mask
+from queuegate_server.identity.source_fault import SourceFault
 
 
-class LdapFault(Exception):
+class LdapFault(SourceFault):
     """A directory query failed."""
-
-    def __init__(self, detail: str, advice: str = "") -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.advice = advice
-
-    @property
-    def text(self) -> str:
-        """The detail, followed by the advice."""
-        return f"{self.detail} ({self.advice})" if self.advice else self.detail
 
 
 class ServerFault(LdapFault):
