@@ -114,6 +114,9 @@ PAGES: Final = {
         module="e2e/yunikorn/test_scheduler.py", blocks="sh sh sh console"
     ),
     "docs/reference/hadoop.md": Page(not_run=2),
+    "docs/reference/ldap-presets.md": Page(
+        module="e2e/documentation/test_ldap_presets.py", blocks="yaml"
+    ),
     "docs/reference/python.md": Page((environments.python_api,)),
     "docs/reference/queue-checks.md": Page(not_run=1),
     "docs/tutorials/first-decision.md": Page(not_run=1),
