@@ -54,12 +54,14 @@ class ModuleWalk:
 class ModulesPassed:
     """Records the modules whose functions run, in this thread and all threads that start later.
 
-    Time plays no part: a busy machine changes the order of the calls, and not where they lead.
+    Time plays no part, except that a busy machine may change the order of calls in several threads.
     """
 
     def __init__(self) -> None:
-        self.names: set[str] = set()
-        """The modules that ran while recording, without the package's name."""
+        self.names: dict[str, None] = {}
+        """The modules that ran while recording, without the package's name, in the order in which
+        they were entered first.
+        """
         self._is_recording = False
 
     def __enter__(self) -> Self:
@@ -74,9 +76,9 @@ class ModulesPassed:
         threading.setprofile(of_threads)
 
     @contextmanager
-    def recording(self) -> Iterator[set[str]]:
-        """Record the modules that run in the block; yield the set of their names."""
-        self.names = set()
+    def recording(self) -> Iterator[dict[str, None]]:
+        """Record the modules that run in the block; yield their names."""
+        self.names = {}
         self._is_recording = True
         try:
             yield self.names
@@ -88,11 +90,11 @@ class ModulesPassed:
             return
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith(PREFIX) and frame.f_code.co_filename != _GENERATED:
-            self.names.add(module.removeprefix(PREFIX))
+            self.names.setdefault(module.removeprefix(PREFIX))
 
 
-def walk_in_architecture(title: str) -> set[str]:
+def walk_in_architecture(title: str) -> list[str]:
     """Return the modules that ARCHITECTURE lists for a walk, each at the beginning of a line."""
     text = Path("ARCHITECTURE.md").read_text(encoding="utf-8")
     walks = {found["title"]: found["modules"] for found in _WALK.finditer(text)}
-    return {line.split()[0] for line in walks[title].splitlines()}
+    return [line.split()[0] for line in walks[title].splitlines()]

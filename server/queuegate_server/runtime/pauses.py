@@ -1,7 +1,8 @@
 """How long the server pauses before it tries again: one table for all that it retries.
 
-The pauses that errors ask of callers are in `rpc/errors.py`, and those of gates that wait for a
-server in the client's `gate/reflector.py`. Work that is merely repeated has a beat: `pacing.py`.
+The pauses that errors ask of callers are in `rpc/errors.py`, those that an identity provider asks
+for in `identity/rest/answers.py`, and those of gates that wait for a server in the client's
+`gate/reflector.py`. Work that is merely repeated has a beat: `pacing.py`.
 """
 
 import random

@@ -12,9 +12,11 @@ ldap_resolver          names that no user can have
       search           truncated results, pages that were not requested, attributes of other names
         ldap_connection  more requests than max_in_flight and 1024 more; a silent server
           bridge         256 KiB before the bind; pauses the server while it is ahead of us
-            ldap_messages  64 MiB for one message, 64 KiB if it is no entry; what is not RFC 4511
+            ldap_messages  64 MiB for one message, 64 KiB if it is no entry; entries with more than
+                           1 000 attributes; what is not RFC 4511
             pending        answers to no request; 16 MiB for a lookup, 64 MiB for a listing (both
-                           less if few entries are expected), 64 MiB for all incomplete answers
+                           less if few entries are expected), 64 MiB for all incomplete answers;
+                           it words all these refusals
 
 `ldap_connection` gives requests to libldap (python-ldap), which writes them into one end of a
 socket pair. `bridge` has the other end and sends them on, because asyncio handles TCP and TLS:
