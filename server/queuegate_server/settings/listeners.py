@@ -1,6 +1,7 @@
-"""Settings for the addresses to listen on, and for the protection of each. Addresses are validated
-here because gRPC accepts nearly any text and reports a malformed address only as a RuntimeError and
-a line on stderr.
+"""Settings for the addresses to listen on, and for the protection of each.
+
+Addresses are validated here because gRPC accepts nearly any text and reports a malformed address
+only as a RuntimeError and a line on stderr.
 """
 
 import ipaddress
@@ -19,8 +20,8 @@ MAX_PORT: Final = 65_535
 DEFAULT_PORT: Final = 50_051
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _HOST: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]{0,252}[A-Za-z0-9])?")
-MAX_MODE: Final = 0o777
 _OCTAL: Final = re.compile(r"(?:0o?)?[0-7]{3}")
+_MAX_MODE: Final = 0o777
 
 
 class MalformedAddress(ValueError):
@@ -81,24 +82,25 @@ def parse_address(text: str) -> ListenAddress:
             # gRPC truncates the address at a comma, even an encoded one.
             raise MalformedAddress("the path of a Unix socket must not contain a comma or NUL")
         return ListenAddress(text, path=path)
-    host, colon, port_text = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not host and _is_port(port_text):
-        raise MalformedAddress(f"the host is missing: write 127.0.0.1:{port_text}")
+    host, _, port = text.rpartition(":")
+    if not host and _is_port(port):
+        raise MalformedAddress(f"the host is missing: write 127.0.0.1:{port}")
     if _is_host(text):
         raise MalformedAddress(f"the port is missing: write {text}:{DEFAULT_PORT}")
-    if not colon or not host or (":" in host and not bracketed):
-        raise MalformedAddress("not an address: write host:port, [ipv6]:port or unix:/path")
-    if not _is_port(port_text):
-        raise MalformedAddress(f"the port must be a number from 0 to {MAX_PORT}")
-    return ListenAddress(text, host=host[1:-1] if bracketed else host, port=int(port_text))
+    place = _parse_host_port(text, "host:port, [ipv6]:port or unix:/path")
+    return ListenAddress(text, host=place.host, port=place.port)
 
 
 def parse_host_port(text: str) -> HostPort:
     """Parse an HTTP port's address, `host:port` or `[ipv6]:port`. Raises MalformedAddress."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not _is_host(host):
-        raise MalformedAddress("not an address: write host:port or [ipv6]:port")
+    return _parse_host_port(text, "host:port or [ipv6]:port")
+
+
+def _parse_host_port(text: str, forms: str) -> HostPort:
+    """Parse a TCP address; the message of MalformedAddress names the forms that are allowed."""
+    host, _, port = text.rpartition(":")
+    if not _is_host(host):
+        raise MalformedAddress(f"not an address: write {forms}")
     if not _is_port(port):
         raise MalformedAddress(f"the port must be a number from 0 to {MAX_PORT}")
     return HostPort(host.removeprefix("[").removesuffix("]"), int(port))
@@ -127,7 +129,7 @@ def file_mode(value: object) -> object:
     return value
 
 
-FileMode = Annotated[int, BeforeValidator(file_mode), Field(ge=0, le=MAX_MODE)]
+FileMode = Annotated[int, BeforeValidator(file_mode), Field(ge=0, le=_MAX_MODE)]
 
 
 def file_path(value: object) -> object:
