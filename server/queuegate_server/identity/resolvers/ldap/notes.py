@@ -14,18 +14,31 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.account_state import account_attributes
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
-from queuegate_server.identity.resolvers.ldap.entries import GroupKind, LdapEntry, decode_value
+from queuegate_server.identity.resolvers.ldap.entries import (
+    GroupDn,
+    GroupKind,
+    LdapEntry,
+    decode_value,
+)
 from queuegate_server.identity.resolvers.ldap.filters import member_filters
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
 from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.ldap_faults import (
+    LdapFault,
+    NoSuchEntry,
+    ServerFault,
+)
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.ldap_resolver import (
     IMPOSSIBLE_NAME,
     THREADS,
     is_possible_name,
 )
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics, StepObserver
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import (
+    LdapStatistics,
+    LdapStep,
+    StepObserver,
+)
 from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, examples
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.rights_notes import RightsNotes
@@ -34,7 +47,9 @@ from queuegate_server.identity.resolvers.ldap.user_lookup import NO_MATCH, UserL
 from queuegate_server.runtime.threads import AbandonableThreadPool
 
 _MAX_ENTRIES: Final = 100
-_MAX_DN_CHARS: Final = 200
+"""The maximum number of entries that a note's search for users may find."""
+_MAX_TEXT_CHARS: Final = 200
+"""The maximum length of a DN or a group's name in a note."""
 
 
 class Examination(NamedTuple):
@@ -61,9 +76,11 @@ async def examine(
         user: The user's name.
         options: The settings.
         statistics: Counts what is unusual about entries.
-        observe: Called with each step of connecting and of the lookup.
+        observe: Called with each step of connecting and of the lookup, but not with the searches
+            for notes and warnings, which other lookups do not make.
 
-    Raises LdapFault if a query fails or the lookup exceeds `lookup_timeout`.
+    Raises:
+        LdapFault: A query of the lookup fails, or the lookup exceeds `lookup_timeout`.
     """
     if not is_possible_name(user):
         return Examination(IMPOSSIBLE_NAME)
@@ -75,9 +92,10 @@ async def examine(
         try:
             async with asyncio.timeout(seconds):
                 outcome = await lookup.look_up(user, connection)
-            notes = Notes(connection, lookup)
-            warnings = await notes.warnings(user, outcome)
-            return Examination(outcome, warnings, await notes.about(user, outcome))
+            connection.observe = _ignore_step
+            examiner = _Examiner(connection, lookup)
+            warnings = await examiner.warnings(user, outcome)
+            return Examination(outcome, warnings, await examiner.notes(user, outcome))
         finally:
             connection.close()
     except TimeoutError:
@@ -90,8 +108,12 @@ async def examine(
         threads.close()
 
 
+def _ignore_step(_step: LdapStep) -> None:
+    pass
+
+
 @dataclass(eq=False)
-class Notes:
+class _Examiner:
     """Collects notes and warnings by running additional searches on the lookup's connection."""
 
     connection: LdapConnection
@@ -102,8 +124,6 @@ class Notes:
         self._max_groups = self.connection.options.max_groups
         entries = max(_MAX_ENTRIES, self._max_groups)
         self._session = SearchSession(self.connection, lambda: Allowance(entries))
-        # Do not report the additional searches, because normal lookups do not include them.
-        self.connection.observe = lambda _step: None
 
     async def warnings(self, user: str, outcome: Outcome) -> list[str]:
         """Return why the user may have groups in error, omitting what could not be searched."""
@@ -111,7 +131,7 @@ class Notes:
         is_known = isinstance(outcome, KnownUser)
         return await self._gathered([self._account(user, rights)] if is_known else [])
 
-    async def about(self, user: str, outcome: Outcome) -> list[str]:
+    async def notes(self, user: str, outcome: Outcome) -> list[str]:
         """Return notes on a lookup's outcome, omitting notes whose searches failed."""
         rights = RightsNotes(self._session, self.lookup)
         if isinstance(outcome, NoSuchUser):
@@ -166,39 +186,37 @@ class Notes:
         searched = [kind for kind in self.lookup.kinds if kind.options.groups_from != "member_of"]
         if not searched:
             return
-        entries = await self._session.search_below(
-            "user search",
-            self.lookup.users.base,
-            self.lookup.users.filter.for_user(user),
-            ("1.1",),
-            limit=_MAX_ENTRIES,
-            advice="",
-        )
+        dns = [entry.dn for entry in await self._user_entries(user, ("1.1",))]
         root = await self._session.read("root entry", "", ["namingContexts"])
         contexts = root.values("namingContexts") if root else []
         inside: set[str] = set()
         outside: dict[str, str] = {}
         for kind in searched:
-            by_name = kind.options.groups_from == "member_uid"
-            members = [user] if by_name else [entry.dn for entry in entries]
-            parts = "".join(member_filters(kind.options.member_attribute, members))
+            members = [user] if kind.options.groups_from == "member_uid" else dns
             for context in filter(None, map(decode_value, contexts)):
-                groups = await self._session.search(
-                    "group search",
-                    context,
-                    f"(&{kind.options.group_filter}(|{parts}))",
-                    ("1.1",),
-                    limit=self._max_groups,
-                )
-                for group in groups:
-                    parsed = kind.parse(group.dn)
-                    if parsed and parsed.is_below_base:
-                        inside.add(parsed.key)
-                    elif parsed:
-                        outside[parsed.key] = group.dn
+                for group, dn in await self._groups_with(kind, members, context):
+                    if group.is_below_base:
+                        inside.add(group.key)
+                    else:
+                        outside[group.key] = dn
         ignored = [dn for key, dn in outside.items() if key not in inside]
         if ignored:
             yield _outside(len(ignored), ignored[0])
+
+    async def _groups_with(
+        self, kind: GroupKind, members: Sequence[str], base: str
+    ) -> list[tuple[GroupDn, str]]:
+        """Return the groups below a base that list any of the members, each with its DN."""
+        lists = "".join(member_filters(kind.options.member_attribute, members))
+        groups = await self._session.search(
+            "group search",
+            base,
+            f"(&{kind.options.group_filter}(|{lists}))",
+            ("1.1",),
+            limit=self._max_groups,
+        )
+        parsed = ((kind.parse(group.dn), group.dn) for group in groups)
+        return [(group, dn) for group, dn in parsed if group]
 
     async def _account(self, user: str, rights: RightsNotes) -> AsyncIterator[str]:
         wanted = account_attributes(self._session.options)
@@ -206,44 +224,59 @@ class Notes:
             async for warning in rights.about_account(await self._entry(user, wanted)):
                 yield warning
 
-    async def _entry(self, user: str, attributes: Iterable[str] = ()) -> LdapEntry:
-        """Return the user's entry, with its names and the given attributes."""
+    async def _user_entries(self, user: str, attributes: Sequence[str]) -> list[LdapEntry]:
+        """Return the entries that `user_filter` matches for the user."""
         users = self.lookup.users
-        entries = await self._session.search_below(
+        return await self._session.search_below(
             "user search",
             users.base,
             users.filter.for_user(user),
-            (*users.filter.attributes, *attributes),
+            attributes,
             limit=_MAX_ENTRIES,
             advice="",
         )
-        [entry] = [each for each in entries if users.spelling(each, user)]
-        return entry
+
+    async def _entry(self, user: str, attributes: Iterable[str] = ()) -> LdapEntry:
+        """Return the user's entry, with its names and the given attributes.
+
+        Raises NoSuchEntry if the entry has changed since the lookup, which found exactly one.
+        """
+        users = self.lookup.users
+        entries = await self._user_entries(user, (*users.filter.attributes, *attributes))
+        matching = [
+            entry
+            for entry in entries
+            if users.base.contains_entry(entry.dn) and users.spelling(entry, user)
+        ]
+        if len(matching) != 1:
+            raise NoSuchEntry(f"{len(matching)} entries match the user since the lookup")
+        return matching[0]
 
     def _rights(self, user: str, rights: RightsNotes) -> Iterator[AsyncIterator[str]]:
         """Return one source for each note, because one whose searches fail gives none."""
         kinds = self.lookup.kinds
         searched = [kind for kind in kinds if kind.options.groups_from != "member_of"]
         for kind in searched:
-            yield self._of_member(user, kind, rights.about_groups)
+            yield self._about_listing(user, kind, rights.about_groups)
         for kind in kinds:
             if kind.options.groups_from != "member_uid" and kind.options.group_base is not None:
-                yield self._member_of(user, kind, rights)
+                yield self._about_member_of(user, kind, rights)
         # Last, because these read members, which may be too many for the connection.
         for kind in searched:
-            yield self._of_member(user, kind, rights.about_lists)
+            yield self._about_listing(user, kind, rights.about_lists)
 
-    async def _of_member(
+    async def _about_listing(
         self,
         user: str,
         kind: GroupKind,
         about: Callable[[GroupKind, str], AsyncIterator[str]],
     ) -> AsyncIterator[str]:
+        """Yield the notes of `about` on the groups that list the user, by name or by DN."""
         by_name = kind.options.groups_from == "member_uid"
         async for note in about(kind, user if by_name else (await self._entry(user)).dn):
             yield note
 
-    async def _member_of(
+    async def _about_member_of(
         self, user: str, kind: GroupKind, rights: RightsNotes
     ) -> AsyncIterator[str]:
         entry = await self._entry(user, [kind.options.member_of_attribute])
@@ -279,7 +312,7 @@ class Notes:
         for name, dns in found.items():
             if len(dns) > 1:
                 yield (
-                    f"{len(dns)} groups have the name {name[:_MAX_DN_CHARS]!r} and count as one, "
+                    f"{len(dns)} groups have the name {name[:_MAX_TEXT_CHARS]!r} and count as one, "
                     f"such as {examples(dns)}: rename all but one of them, or set "
                     "unique_group_names: true, so that lookups of their members fail"
                 )
@@ -288,6 +321,6 @@ class Notes:
 def _outside(count: int, example: str) -> str:
     groups = "1 membership is" if count == 1 else f"{count} memberships are"
     return (
-        f"{groups} outside group_base and ignored, such as {example[:_MAX_DN_CHARS]!r}: "
+        f"{groups} outside group_base and ignored, such as {example[:_MAX_TEXT_CHARS]!r}: "
         "set group_base to a DN above both, or add such groups with more_groups"
     )
