@@ -24,7 +24,7 @@ from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 # stubs for the service.
 _HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
 _GRACE_SECONDS: Final = 1.0
-"""How long after its deadline a call is given up that gRPC has not ended."""
+"""How long after its deadline to give up a call that gRPC has not ended."""
 _SYNC_METHOD: Final = "/queuegate.v1.SyncService/Sync"
 _serialized: Final[Callable[[sync_pb2.SyncRequest], bytes]] = sync_pb2.SyncRequest.SerializeToString
 
@@ -214,7 +214,7 @@ class AsyncCalls(_Calls):
             raise self._closed()
         left = deadline.left()
         try:
-            # gRPC 1.85 seldom fails to end a call at its deadline while others are canceled.
+            # gRPC 1.85 sometimes fails to end a call at its deadline while others are canceled.
             async with asyncio.timeout(left + _GRACE_SECONDS):
                 response = await method(request, timeout=left, metadata=self._plan.metadata)
         except grpc.RpcError as error:

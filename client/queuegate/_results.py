@@ -107,8 +107,7 @@ class QueueTemplate:
 
     path: str
     """The path below which created queues get these ACLs. Its last levels may be `*`, which matches
-    any name.
-    """
+    any name."""
     kind: str
     """The kind of queue to which the template applies, as named in Hadoop's configuration."""
     submit_acl: str | None
@@ -124,12 +123,11 @@ class PolicyInfo:
     source: str
     """The policy's source, for display."""
     revision: int
-    """The revision: 1 when the server starts, incremented with each reload that changes the policy.
-    """
+    """The revision: 1 when the server starts, incremented with each reload that changes the
+    policy."""
     checksum: str
     """The SHA-256 of the configuration in uppercase hexadecimal; for several files, the SHA-256 of
-    their checksums.
-    """
+    their checksums."""
     loaded_at: datetime | None
     """When the policy was loaded, in UTC."""
     queues: tuple[PolicyQueue, ...]
@@ -148,13 +146,12 @@ class PolicyInfo:
     """The ACLs of queues that YARN creates on first use."""
     format: str = ""
     """`yunikorn`, `fair-scheduler` or `capacity-scheduler`; empty if the server is too old to
-    report it.
-    """
+    report it."""
     semantics: str = ""
     """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for YuniKorn."""
     unenforced: tuple[Access, ...] = ()
-    """The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not true.
-    """
+    """The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not
+    true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +180,14 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class StaleGate:
-    """A gate that may still use the state from before a change, because its `stale` permits this
-    while it reaches no server.
+    """A gate that may still use the state from before a change, because its `stale` allows that
+    while no server is reachable.
     """
 
     name: str
-    """The gate's name; or words for several gates, such as `gates of replica NAME`."""
+    """The gate's name, or a description of several gates, such as `gates of replica NAME`."""
     seconds: float
-    """The longest time for which it may do so from now on."""
+    """The maximum time for which it may still do so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +200,7 @@ class InvalidationResult:
     """The change's cursor; None if the server is too old to return it."""
     waited_out: tuple[str, ...] = ()
     """If `wait` was true, the gates and replicas whose leases expired before they confirmed the
-    change.
-    """
+    change."""
     stale_gates: tuple[StaleGate, ...] = ()
     """If `wait` was true, the gates that may still use the old groups."""
 
@@ -223,8 +219,7 @@ class ReloadResult:
     """The latest change's cursor; None if the server is too old to return it."""
     waited_out: tuple[str, ...] = ()
     """If `wait` was true, the gates and replicas whose leases expired before they confirmed the
-    change.
-    """
+    change."""
     stale_gates: tuple[StaleGate, ...] = ()
     """If `wait` was true, the gates that may still use the old policy."""
 
@@ -241,8 +236,7 @@ class ReplicaState(StrEnum):
     """The replica follows the fleet and receives every invalidation."""
     JOINING = auto()
     """The replica sends heartbeats but does not follow the fleet. On joining the fleet, it looks up
-    all cached groups again.
-    """
+    all cached groups again."""
     SILENT = auto()
     """The replica sends no heartbeats, because it cannot reach Redis or has stopped."""
     STARTING = auto()
@@ -250,7 +244,7 @@ class ReplicaState(StrEnum):
 
 
 class ReplicaRole(StrEnum):
-    """What a replica of a fleet is."""
+    """The kind of replica in a fleet."""
 
     UNKNOWN = auto()
     """The responding server reports no role, or one unknown to this client."""
@@ -303,25 +297,25 @@ class Replica:
     silent_seconds: float
     """The seconds since the last heartbeat."""
     role: ReplicaRole = ReplicaRole.UNKNOWN
-    """What the replica is."""
+    """The kind of replica."""
     queue_decisions: tuple[QueueDecisions, ...] = ()
     """For a webhook, its decisions by scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetGate:
-    """A gate that is connected to a server. It states all of this except `caller` and `replica`."""
+    """A gate connected to a server. The gate reports all fields except `caller` and `replica`."""
 
     name: str
     """The gate's name."""
     caller: str
     """The name under which the server knows the caller, as in the audit log."""
     agent: str
-    """The gate's program and version; empty if it is too old to tell."""
+    """The gate's program and version; empty if it is too old to report them."""
     replica: str
     """The replica that it is connected to; empty without a fleet."""
     stale: float
-    """How long it may use its last state while it reaches no server, in seconds."""
+    """How long it may use its last state while no server is reachable, in seconds."""
     decided: int | None
     """The number of decisions in its process since it started; None if it sends no counts."""
     decided_stale: int | None
@@ -344,8 +338,8 @@ class FleetInfo:
     problems: tuple[str, ...] = ()
     """The fleet's problems, in words."""
     gates: tuple[FleetGate, ...] = ()
-    """Connected gates: at most 20 of each replica, first those with a fallback. Without a fleet,
-    those of the server."""
+    """Connected gates: at most 20 per replica, those with a fallback first. Without a fleet, those
+    of the server."""
 
     def __bool__(self) -> bool:
         return self.agreed

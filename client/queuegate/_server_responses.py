@@ -1,6 +1,6 @@
 """Convert protobuf responses about groups, policies and the server's state to results.
 
-`_responses.py` converts those about access, and says what applies to all.
+`_responses.py` converts those about access, and documents what applies to all.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The fields of a decision's record, which servers write to their audit log and gates tell their
+"""The fields of a decision's record, which servers write to their audit log and gates pass to their
 program.
 
 docs/reference/audit-record.md explains each field.
@@ -21,7 +21,7 @@ def record_start(time: float, caller: str, method: str) -> Record:
     Args:
         time: When the decision was made, in seconds since 1970.
         caller: Who asked.
-        method: The method of the contract that answers such a question.
+        method: The contract's method for such a question.
     """
     moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
     return {"time": moment.replace("+00:00", "Z"), "caller": caller, "method": method}

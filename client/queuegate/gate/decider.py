@@ -24,7 +24,7 @@ _WITHOUT_GROUPS: Final = frozenset(
 Question = tuple[str, str, str, str, Iterable[str] | None, str]
 """A check's user, queue, partition, access, groups (None if not given) and real user."""
 Tell = Callable[[Question, Decision], None]
-"""Tells the gate's program about a decision."""
+"""Passes a decision to the gate's program."""
 
 
 class Decider:
@@ -45,7 +45,7 @@ class Decider:
             session: The session that holds the lease.
             want: Requests a user's groups from the server, given the partition, the user, and
                 the time by which the gate needs them.
-            tell: Called with each decision, if any program wants to know them.
+            tell: Called with each decision, if the program asked for them.
             clock: The session's monotonic clock, in seconds.
         """
         self.grace = 0.0

@@ -215,8 +215,8 @@ class GateSession:
         return None
 
     def release(self, now: float, *, closed: bool = False) -> sync_pb2.SyncRequest:
-        """Give up the stream's lease, and return the message that releases it. `closed` says that
-        the gate does not decide again.
+        """Give up the stream's lease, and return the message that releases it. `closed` means that
+        the gate will not decide again.
         """
         self._pings.clear()
         self.lease_until = min(self.lease_until, now)

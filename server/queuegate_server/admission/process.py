@@ -71,7 +71,7 @@ class AdmissionOptions:
 
 
 class Backend(Protocol):
-    """What makes decisions with the policy. `serve_admission` calls its methods in this order."""
+    """Makes decisions with the policy. `serve_admission` calls its methods in this order."""
 
     @property
     def parsing(self) -> asyncio.Lock:

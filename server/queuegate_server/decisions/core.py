@@ -81,7 +81,7 @@ def build_core(
         worker: The worker's identity, used to name its audit log; None for a single process.
         around: Wraps each resolver, given its name and the resolver itself.
         resolver_type: Returns a resolver type by name, or raises BadResolverType.
-        role: What the fleet shows this process as: `webhook`, or empty for a server.
+        role: How the fleet shows this process: `webhook`, or empty for a server.
         review: Reviews valid policies before they are served.
     """
     audit = open_audit_log(

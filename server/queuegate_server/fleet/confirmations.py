@@ -49,7 +49,7 @@ class Confirmations:
     @property
     def stale(self) -> Mapping[str, Sequence[StaleGate]]:
         """The gates that may still use the state from before a change, by hexadecimal nonce. Their
-        times are those of the confirmation, and so too long.
+        times date from the confirmation, so they are too long.
         """
         return {nonce.hex(): each.stale for nonce, each in self._confirmed.items() if each.stale}
 

@@ -63,7 +63,7 @@ class StoreConnection:
         self._threads = AbandonableThreadPool(2, "fleet")
         self._address = fleet.address
         self._passwords: dict[Path, str] = {}
-        """The last password in each file. A server, or what answers in its place, may repeat it."""
+        """The last password in each file. The server, or an impostor, may repeat it."""
         self._client, self._sentinels = self._build()
         self._closing: set[asyncio.Task[None]] = set()
         self._probe: asyncio.Task[str] | None = None

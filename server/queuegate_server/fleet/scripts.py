@@ -5,7 +5,7 @@ number and size of returned values, and delete keys of the wrong type. An oversi
 truncated to one byte more than the limit, so the caller can reject it. Scripts that use the fleet's
 state take `Keys.state` as their keys.
 
-A script is one or several files, one after the other. A limit stands in them as `$NAME`.
+A script consists of one or several files, concatenated. They refer to a limit as `$NAME`.
 """
 
 import re

@@ -157,7 +157,7 @@ class FleetSession:
     def _approach(
         self, reply: LogState, sent_at: float, now: float
     ) -> steps.NewHistory | steps.UnsentChanges | steps.NewestEvents | None:
-        """Handle a heartbeat's reply while no history is followed."""
+        """Handle a heartbeat's reply before this replica follows a history."""
         head = reply.head
         if head is None:
             self.pause = 0.0

@@ -1,4 +1,4 @@
-"""Lets one replica of a fleet follow a source, and the next one continue where it ended.
+"""Lets one replica of a fleet follow a source, and the next one continue where it stopped.
 
 The replica that follows a source holds a lease in Redis, and stores the position up to which all
 changes are events of the fleet. Two replicas may follow at once for a moment; changes then become
@@ -75,7 +75,9 @@ class SourceLease:
             return
 
     async def _until_joined(self) -> None:
-        """Wait until this replica follows the fleet, because changes could not become events."""
+        """Wait until this replica follows the fleet, because until then changes cannot become
+        events.
+        """
         for _ in range(int(LEASE_SECONDS / JOIN_POLL_SECONDS)):
             if self._session.log.position is not None:
                 return

@@ -206,7 +206,7 @@ class Slot:
             self.release()
 
     async def penalize(self) -> None:
-        """Release a failed call's slot after a delay longer than the call took.
+        """After a failed call, hold its slot for longer than the call took.
 
         Otherwise, a caller that fails quickly and retries immediately would starve others.
         """

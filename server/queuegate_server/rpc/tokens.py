@@ -17,8 +17,8 @@ MAX_TOKENS: Final = 1_000
 MIN_LENGTH: Final = 32
 """The minimum token length in characters. Shorter tokens are too guessable for an unsalted hash."""
 GRACE_SECONDS: Final = 3.0
-"""How long a token is still accepted after its line is gone: while somebody writes the file, it is
-empty or incomplete. With the time in which a change is noticed, a removed token is refused within
+"""How long a token is accepted after its line has disappeared, because a file that is being written
+is empty or incomplete. Together with the time to notice a change, a removed token is refused within
 five seconds."""
 _READ_SECONDS: Final = 10.0
 
@@ -34,7 +34,7 @@ class _Accepted(NamedTuple):
     name: str
     digest: bytes
     until: float = math.inf
-    """The time on the clock at which it ceases to be accepted; infinite while it has a line."""
+    """When it expires, on the clock; infinite while it has a line."""
 
 
 class TokenFile(WatchedValue[bytes, Hashes]):
@@ -42,8 +42,8 @@ class TokenFile(WatchedValue[bytes, Hashes]):
 
     While the file has a fault, the tokens of its last faultless version that still have a line are
     accepted, and no others. The file is not replaced atomically by every editor and script, so
-    tokens without a line are accepted for `GRACE_SECONDS` more. A file that cannot be read changes
-    nothing: nobody knows which tokens it would remove.
+    tokens without a line are accepted for `GRACE_SECONDS` more. An unreadable file changes nothing,
+    because it does not show which tokens were removed.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -81,8 +81,8 @@ class TokenFile(WatchedValue[bytes, Hashes]):
         return names[-1] if names and len(token) >= MIN_LENGTH else None
 
     def end_grace(self) -> None:
-        """Refuse tokens without a line from now on: an administrator says that the file is
-        complete. Does nothing while the file has a fault, because it may be half-written.
+        """Refuse tokens without a line from now on, because an administrator has confirmed that the
+        file is complete. Does nothing while the file has a fault, because it may be half-written.
         """
         if self.has_fault:
             return

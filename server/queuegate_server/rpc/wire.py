@@ -49,7 +49,7 @@ _MAX_SPLIT_BYTES: Final = 1024 * 1024
 splits half a million empty items, or other fields of two bytes, in less than 10 ms."""
 _CONTINUATION: Final = 0x80
 _SHORT_TAG: Final = _CONTINUATION | 7
-"""The bits of a tag that tell whether it has one byte, and its wire type."""
+"""The bits of a tag that show whether it has one byte, and its wire type."""
 _CONTINUING_BYTES: Final = bytes(range(_CONTINUATION, 256))
 _NEVER_PACKED: Final = frozenset({FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES})
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"

@@ -1,15 +1,15 @@
-"""When work on the event loop runs: long work in steps, and periodic work on a common beat.
+"""Schedules work on the event loop: long work in steps, and periodic work on a common beat.
 
-Calls are served in the pauses between steps of milliseconds. gRPC delivers one call at a time, its
-threads may share the core, and each delivery takes several iterations of the event loop. Therefore
-a pause is at least as long as the step before it.
+Steps take milliseconds, and calls are served in the pauses between them. gRPC delivers one call at
+a time, its threads may share the core, and each delivery takes several iterations of the event
+loop. Therefore a pause is at least as long as the step before it.
 
-- `Pace` is for one piece of work that computes and waits for nothing, such as a reload.
+- `Pace` is for one piece of work that only computes, such as a reload.
 - `run_with_pauses` does such work if it is a generator.
-- `ANSWERS` and `in_steps` are for the answers of directories and identity providers, which arrive
-  on many connections: all of them pause together, for longer.
-- `next_beat` and `beats` are for what is done every few seconds: an idle process wakes up once for
-  all of it.
+- `ANSWERS` and `in_steps` are for answers from directories and identity providers, which arrive on
+many connections: all of them pause together, for longer.
+- `next_beat` and `beats` are for work every few seconds: an idle process wakes up once for all of
+it.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ PAUSE_SECONDS: Final = 0.001
 deliver a call."""
 _MAX_PAUSE_SECONDS: Final = 0.1
 _ANSWERS_PAUSE_FACTOR: Final = 2
-"""How many times longer than a step on an answer the pause after it is."""
+"""The pause after a step on an answer, as a multiple of the step."""
 _SHORT_SECONDS: Final = 0.0003
-"""No pause follows a step on an answer that is shorter than this. Most are."""
+"""No pause follows a shorter step on an answer. Most steps are shorter."""
 
 BEAT_SECONDS: Final = 5.0
 
@@ -48,7 +48,7 @@ async def pause() -> None:
 class Pace:
     """The steps of one piece of work, which takes at most about half of the event loop's time.
 
-    The first step begins when the object is created, and each other one at the end of a pause.
+    The first step begins when the object is created, and each later one after a pause.
     """
 
     __slots__ = ("_began", "_seconds")
@@ -96,7 +96,7 @@ async def run_with_pauses(steps: Generator[None, None, T], turn: asyncio.Lock | 
 
 
 class Pacer:
-    """One account for all who work on answers: determines when they may start their next steps."""
+    """The budget shared by all work on answers: determines when the next step may start."""
 
     def __init__(self) -> None:
         self._free_at = 0.0
@@ -121,20 +121,20 @@ ANSWERS: Final = Pacer()
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """A place in the line of those who work on long answers of one connection."""
+    """A turn to work on a long answer from one connection."""
 
     _lock: asyncio.Lock
-    """That of the connection."""
+    """The connection's lock."""
     _is_taken: bool = False
 
     async def take(self) -> None:
-        """Wait until the others have finished, unless the turn is taken already."""
+        """Wait until earlier turns have ended, unless this one has begun already."""
         if not self._is_taken:
             await self._lock.acquire()
             self._is_taken = True
 
     def end(self) -> None:
-        """Let the next one begin."""
+        """Let the next turn begin."""
         if self._is_taken:
             self._is_taken = False
             self._lock.release()

@@ -1,4 +1,4 @@
-"""How long the server pauses before it tries again: one table for all that it retries.
+"""How long the server pauses before it tries again: one table for everything that it retries.
 
 The pauses that errors ask of callers are in `rpc/errors.py`, those that an identity provider asks
 for in `identity/rest/answers.py`, and those of gates that wait for a server in the client's
@@ -45,7 +45,7 @@ FLEET_VALUES: Final = Pauses(0.5)
 FOLLOWER: Final = Pauses(1.0, most=60.0, jitter=0.2)
 """Following the changes of a source of groups."""
 INVALIDATION: Final = Pauses(1.0)
-"""An invalidation that a followed source asked for, and that failed unexpectedly."""
+"""An invalidation requested by a followed source that failed unexpectedly."""
 PARSER: Final = Pauses(5.0, most=300.0)
 """A reload whose parsing child failed."""
 WORKER: Final = Pauses(0.25, most=30.0)
@@ -53,5 +53,5 @@ WORKER: Final = Pauses(0.25, most=30.0)
 
 
 def directory_server(first: float, most: float) -> Pauses:
-    """Return those of a connection to a directory server, in seconds, from `ldap/pool.py`."""
+    """Return the pauses for connections to a directory server, in seconds, from `ldap/pool.py`."""
     return Pauses(min(first, most), most=most, jitter=0.2)

@@ -165,7 +165,7 @@ def return_freed_memory() -> None:
 def trim_heap() -> None:
     """Return freed memory to the system, even if something behind it is still in use.
 
-    This takes some 20 ms of the processor for 200 MiB, during which other threads can run.
+    This takes about 20 ms of processor time for 200 MiB, during which other threads can run.
     """
     import ctypes  # noqa: PLC0415 - see above
 

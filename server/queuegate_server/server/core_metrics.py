@@ -1,4 +1,4 @@
-"""Prometheus metrics of what decides: caches, resolvers, policy, fleet and audit log.
+"""Prometheus metrics of the decision core: caches, resolvers, policy, fleet and audit log.
 
 Collected from counters at each scrape, by the gRPC server and the admission webhook alike.
 """
@@ -63,7 +63,7 @@ def families(samples: Mapping[str, Samples]) -> Iterator[Metric]:
 
 
 class CoreCollector(Collector):
-    """Collects the metrics of what decides."""
+    """Collects the metrics of the decision core."""
 
     def __init__(self, core: DecisionCore, readiness: Readiness) -> None:
         self._core = core

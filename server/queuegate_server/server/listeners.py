@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("queuegate_server.server.listeners")
 UNIX_SOCKET_MODE: Final = 0o660
-"""The file mode of a Unix socket whose listener states none: for its owner and group, because the
-mode is what controls access."""
+"""The default file mode of a Unix socket: for its owner and group, because the mode controls
+access."""
 
 
 class Listeners:

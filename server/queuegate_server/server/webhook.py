@@ -1,4 +1,4 @@
-"""The webhook with a policy: builds what decides, and hands it to the webhook's endpoints.
+"""The webhook with a policy: builds the decision core, and passes it to the webhook's endpoints.
 
 Does not import gRPC, which would take 20 MiB; a tracer does.
 """
@@ -132,7 +132,7 @@ class PolicyBackend:
         *,
         around: Callable[[str, Resolver], Resolver] | None = None,
     ) -> None:
-        """Build what decides on the running event loop. Raises CannotAudit.
+        """Build the decision core on the running event loop. Raises CannotAudit.
 
         Args:
             settings: The settings at startup.

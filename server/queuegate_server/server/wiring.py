@@ -52,7 +52,7 @@ class ServerParts:
     access: AccessServicer
     user_groups: UserGroupServicer
     checking: asyncio.Lock
-    """Held while a text that a caller has sent is parsed."""
+    """Held while a caller's text is parsed."""
     server: Server
     health: health.HealthServicer
     draining: asyncio.Event

@@ -46,7 +46,7 @@ _PLACEHOLDER: Final = re.compile(r"\{[^}]*\}")
 
 
 class Mode(StrEnum):
-    """What happens to an object that names a queue which the requester may not use."""
+    """What happens to an object whose queue the requester may not use."""
 
     OFF = "off"
     WARN = "warn"
@@ -166,27 +166,27 @@ class Scheduler(Section):
 
 
 class YuniKornScheduler(Scheduler):
-    """Apache YuniKorn. Useful only if its first placement rule is `provided`. Names below the
-    paths of other schedulers are refused.
+    """Apache YuniKorn. Useful only if its first placement rule is `provided`. Names below other
+    schedulers' paths are refused.
     """
 
     placeholder_account: str = "system:serviceaccount:yunikorn:yunikorn-admin"
-    """The account of YuniKorn's scheduler. The placeholders of gang scheduling that it creates may
-    name the queue of their application, which was checked when somebody started it. If empty,
-    placeholders are checked like other pods."""
+    """The account of YuniKorn's scheduler. The gang scheduling placeholders that it creates may
+    name the queue of their application, which was checked when the application was started. If
+    empty, placeholders are checked like other pods."""
 
 
 class KueueScheduler(Scheduler):
     """Kueue, whose LocalQueues belong to a namespace."""
 
     localqueues: Template = "root.namespaces.{namespace}.{queue}"
-    """The queue of the policy that stands for a LocalQueue."""
+    """The policy's queue for a LocalQueue."""
     clusterqueues: Template = "root.clusterqueues.{queue}"
-    """The queue of the policy that stands for a ClusterQueue. A LocalQueue may be created by
-    those who may submit to its ClusterQueue."""
+    """The policy's queue for a ClusterQueue. Users who may submit to a ClusterQueue may create
+    LocalQueues for it."""
     cohorts: CohortTemplate = "root.cohorts.{queue}"
-    """The queue of the policy that stands for a Cohort. Whoever administers it may put
-    ClusterQueues and other Cohorts below the Cohort."""
+    """The policy's queue for a Cohort. Users who administer it may put ClusterQueues and other
+    Cohorts below the Cohort."""
 
     @model_validator(mode="after")
     def _different_paths(self) -> Self:
@@ -214,7 +214,7 @@ class KueueScheduler(Scheduler):
 
 
 def _kueue_defaults() -> str:
-    """Return the settings of the default templates, which never meet."""
+    """Return the default templates as settings; their paths never overlap."""
     fields = KueueScheduler.model_fields
     templates = (f"{name}: {json.dumps(fields[name].default)}" for name in KUEUE_TEMPLATES)
     return f"{{{', '.join(templates)}}}"
@@ -224,8 +224,8 @@ class FlatScheduler(Scheduler):
     """A scheduler whose queue names are flat: each is the last part of one path."""
 
     below: Annotated[str, AfterValidator(_below)] = "root"
-    """The path in the policy below which this scheduler's names are looked up. If other
-    schedulers are listed, each needs a path of its own, such as root.kai."""
+    """The path in the policy below which this scheduler's names are looked up. If other schedulers
+    are listed, each needs a different path, such as root.kai."""
 
 
 class KaiScheduler(FlatScheduler):
@@ -236,10 +236,9 @@ class KaiScheduler(FlatScheduler):
     node_pool_label: LabelKey = "kai.scheduler/node-pool"
     """The key of the label for node pools, as configured in the scheduler."""
     project_label: bool = True
-    """Whether the label `project` is checked. KAI takes it as the name of a queue if it stands in a
-    pod or in an object of any kind that owns pods. If it has another meaning in the cluster,
-    ordinary objects with the label would be refused. Without the check, it chooses any queue.
-    """
+    """Whether the label `project` is checked. KAI reads it as a queue's name in pods and in any
+    object that owns pods. If the label has another meaning in the cluster, the check would refuse
+    ordinary objects. Without the check, the label can choose any queue."""
 
 
 class CustomPlace(Scheduler):
@@ -280,8 +279,8 @@ class Schedulers(Section):
 
     @property
     def flat(self) -> Mapping[str, FlatScheduler]:
-        """The listed schedulers with flat names, by the names that the settings use, without those
-        whose mode is `off`.
+        """The listed schedulers with flat names, by their names in the settings, except those whose
+        mode is `off`.
         """
         fields = ((name, getattr(self, field)) for name, field in FLAT.items())
         return {
@@ -292,8 +291,8 @@ class Schedulers(Section):
 
     @property
     def subtrees(self) -> Sequence[Subtree]:
-        """The paths below which the queues of Kueue and of each scheduler with flat names are,
-        without schedulers whose mode is `off`. YuniKorn has all other queues.
+        """The paths above the queues of Kueue and of each scheduler with flat names, except
+        schedulers whose mode is `off`. All other queues are YuniKorn's.
         """
         found = []
         if self.kueue is not None and self.kueue.mode is not Mode.OFF:
@@ -354,9 +353,9 @@ KUBERNETES_CONTROLLERS: Final = tuple(
         "endpoint|endpointslice|endpointslicemirroring|ephemeral-volume|resource-claim",
     )
 )
-"""The controllers of `kube-controller-manager --use-service-account-credentials` that copy labels:
-to pods and what creates them, and to other objects. tests/e2e/kube/test_controller_manager.py
-measures them."""
+"""The controllers of `kube-controller-manager --use-service-account-credentials` that copy labels
+to pods, to their owners, and to other objects. tests/e2e/kube/test_controller_manager.py measures
+them."""
 
 
 class Authorization(Section):
@@ -381,14 +380,14 @@ class QueueChecks(Authorization):
     schedulers: Schedulers = Schedulers()
     controllers: Patterns = KUBERNETES_CONTROLLERS
     """Users who are not checked, because they copy queue names from objects that were checked when
-    somebody created them."""
+    they were created."""
     exempt: Patterns = ()
     """Other users who are not checked: administrators, and accounts of operators if you have made
     sure that all of their kinds are checked. Operators are not reviewed here."""
     kinds: Literal["listed", "all"] = "listed"
-    """The kinds whose new and changed objects the webhook searches as a whole: `listed`, those from
-    which known operators create pods; `all`, also custom kinds that nobody has listed. While the
-    webhook does not answer, objects of the latter are accepted."""
+    """The kinds whose new and changed objects the webhook searches completely: `listed`, those from
+    which known operators create pods; `all`, also unlisted custom kinds. While the webhook does not
+    answer, objects of unlisted kinds are accepted."""
     unqueued: Annotated[str, AfterValidator(_unqueued)] = "allow"
     """What happens to objects of a listed kind that name no queue: `allow`, `deny`, or the path of
     a queue to check instead."""
@@ -422,8 +421,8 @@ class YuniKornDuties(Section):
     """Duties of YuniKorn's own admission controller."""
 
     enabled: bool = False
-    """Whether the webhook does all that YuniKorn's own admission controller does, so that it need
-    not be installed."""
+    """Whether the webhook replaces YuniKorn's own admission controller, which then need not be
+    installed."""
 
 
 class WebhookTls(Section):
@@ -481,5 +480,5 @@ class Admission(Section):
 
     @property
     def authorization(self) -> Authorization | None:
-        """How questions of `kubectl auth can-i` are answered; None if they are not."""
+        """How `kubectl auth can-i` is answered; None if it is not."""
         return self.authorize or self.queues

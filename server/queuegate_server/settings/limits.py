@@ -44,19 +44,19 @@ class Drain(Section):
     delay: Annotated[Duration, Field(ge=0, le=3600)] = 0.0
     """How long to keep accepting calls and reviews after health reports NOT_SERVING. The default is
     for programs that are called directly. Behind a Kubernetes Service or another load balancer, use
-    at least 10s: until it notices, it sends requests, which would fail. The manifests and the
-    chart do so."""
+    at least 10s, as the manifests and the chart do: until the load balancer notices, it sends
+    requests, which would fail."""
 
 
 class Sync(Section):
     """Limits for callers of SyncService."""
 
     local_decisions: Literal["forbid", "allow"] = "forbid"
-    """Whether gates may decide locally while this server writes an audit log, which does not
-    contain their decisions: gates tell them only to their own program. Without an audit log, gates
-    may always decide locally."""
+    """Whether gates may decide locally while this server writes an audit log. The log does not
+    contain their decisions, which gates report only to their own program. Without an audit log,
+    gates may always decide locally."""
     streams: int = Field(1000, ge=0, le=1_000_000)
     """The maximum number of open streams of SyncService."""
     streams_per_caller: int = Field(500, ge=1, le=1_000_000)
-    """The maximum number of streams for one caller, to leave room for other callers. Gates that
-    share a token or a certificate name are one caller."""
+    """The maximum number of streams per caller, to leave room for others. Gates that share a token
+    or a certificate name are one caller."""

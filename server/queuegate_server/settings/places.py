@@ -1,4 +1,4 @@
-"""Says where a key of the settings belongs, if it is in another section."""
+"""Finds the section where a misplaced key of the settings belongs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -17,9 +17,9 @@ from queuegate_server.identity.resolver_types import (
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 
 NAME: Final = "NAME"
-"""Stands for a name of the user's choice, such as that of a partition."""
+"""Stands for a name that users choose, such as a partition's."""
 _ALTERNATIVES: Final = ("admission", "queues", "schedulers")
-"""A section whose sections are about different things. The keys of one are of no use in another."""
+"""A section whose subsections concern different things. A key of one has no use in another."""
 _RESOLVER: Final = len(("resolvers", NAME))
 
 
@@ -71,7 +71,7 @@ def where_it_belongs(
 
     Args:
         key: The key.
-        section: The path of the section in which it stands.
+        section: The path of the section that contains it.
         resolver_type: The type of the resolver in which the section is, if any.
         within: Only places whose paths begin with these keys count.
 
@@ -104,11 +104,11 @@ def _shared(section: Sequence[str], path: tuple[str, ...]) -> int:
 
 
 def _written(path: tuple[str, ...], section: Sequence[str]) -> str:
-    """Return a place's path, with the user's names as far as a section has them in common."""
+    """Return a place's path, with the user's names where a section shares them."""
     parts = [*section[: _shared(section, path)], *path[_shared(section, path) :]]
     for depth, part in enumerate(path):
         if part == NAME and any(
             parts[depth] in place.keys for place in places() if place.path == path[: depth + 1]
         ):
-            parts[depth] = NAME  # a key stands in the place of the name
+            parts[depth] = NAME  # a key is where the name belongs
     return ".".join(parts)

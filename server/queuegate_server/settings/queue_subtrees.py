@@ -35,14 +35,14 @@ def prefix(template: str) -> str:
 
 
 def overlaps(first: str, second: str) -> bool:
-    """Return whether one of two paths is the other, or below it."""
+    """Return whether two paths are equal, or one is below the other."""
     one, other = (f"{path}{SEPARATOR}".lower() for path in (first, second))
     return one.startswith(other) or other.startswith(one)
 
 
 def may_meet(first: str, second: str) -> bool:
-    """Return whether two templates can give paths of which one is the other, or above it, so that
-    an ACL for its queue also allows the other.
+    """Return whether two templates can give equal paths, or a path above the other, so that an ACL
+    for one queue also allows the other.
     """
     one, other = (levels(template.lower()) for template in (first, second))
     return all(map(_levels_may_be_equal, one, other))
@@ -65,6 +65,6 @@ def _levels_may_be_equal(first: str, second: str) -> bool:
     if len(parts) == 1 or len(others) == 1:
         fixed, pattern = (first, others) if len(parts) == 1 else (second, parts)
         return re.fullmatch(".+".join(map(re.escape, pattern)), fixed) is not None
-    # The placeholders can stand for all that is between the longer beginning and the longer end.
+    # The placeholders can match everything between the longer beginning and the longer end.
     begin, end = sorted((parts[0], others[0]), key=len), sorted((parts[-1], others[-1]), key=len)
     return begin[1].startswith(begin[0]) and end[1].endswith(end[0])

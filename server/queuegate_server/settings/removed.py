@@ -1,6 +1,6 @@
 """The settings and options that no longer exist, for error messages and the reference page.
 
-A setting that nobody had a reason to change is a constant now, with its reason, in the module that
+A setting that nobody had a reason to change is now a constant, with its reason, in the module that
 uses it.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from queuegate_server.files.toml import read_toml
 
 NAME: Final = "NAME"
-"""Stands for a name of the user's choice."""
+"""Stands for a name that users choose."""
 
 
 class RemovedSetting(NamedTuple):

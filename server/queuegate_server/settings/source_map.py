@@ -247,7 +247,7 @@ def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
 
 
 def _missing_name(location: Location) -> str:
-    """Say where a key belongs that stands in the place of a name, such as partitions.resolver."""
+    """Say where a key belongs if it is in place of a name, such as partitions.resolver."""
     *section, key = _keys(location)
     place = where_it_belongs(key, section, within=(*section, NAME))
     return f"write it {place}" if place else ""

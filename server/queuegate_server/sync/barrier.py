@@ -17,9 +17,9 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
 EARLIER_PROCESS: Final = "callers of the previous process"
 OTHER_GATES: Final = "other gates"
 MAX_AWAY: Final = 1_000
-"""How many callers without a stream or lease are remembered by name, once they are tidied."""
+"""The maximum number of callers without a stream or lease that are remembered by name."""
 TIDY_SECONDS: Final = 1.0
-"""The shortest interval between searches for callers to forget."""
+"""The minimum interval between searches for callers to forget."""
 
 
 class StaleGate(NamedTuple):
@@ -27,7 +27,7 @@ class StaleGate(NamedTuple):
 
     name: str
     seconds: float
-    """For how long at most."""
+    """The maximum time for which it may do so."""
 
 
 class Unconfirmed(NamedTuple):
@@ -82,7 +82,7 @@ class Leases:
         """The leases of closed streams, by caller if its instance is known, oldest first."""
         self._tidy_at = now
         self._others_until = now
-        """When the last caller that was not remembered stops deciding from its last state."""
+        """When the last forgotten caller stops deciding from its last state."""
 
     def add(self, session: Session) -> None:
         """Track a new stream."""
@@ -151,7 +151,7 @@ class Leases:
         return [each for each in away if each.seconds > 0]
 
     def longest_stale(self, now: float) -> float:
-        """Return for how long a caller may decide after its lease if all streams end now."""
+        """Return how long any caller may decide after its lease if all streams end now."""
         left = [each.stale_until - now for each in self._closed.values()]
         return max(0.0, self._others_until - now, *left, *(each.stale for each in self._open))
 
@@ -164,7 +164,7 @@ class Leases:
 
 
 def _merge(newest: _Lease, earlier: _Lease | None, *, is_closed: bool) -> _Lease:
-    """Return a lease that lasts as long as two of the same caller."""
+    """Return a lease that lasts as long as two leases of one caller."""
     if earlier is None:
         return newest
     until = max(newest.until, earlier.until)

@@ -139,5 +139,5 @@ class LocalChanges:
 
     @property
     def stale_seconds(self) -> float:
-        """For how long a gate may decide from its last state if this process stops now."""
+        """How long a gate may decide from its last state if this process stops now."""
         return self._hub.leases.longest_stale(self._hub.now)

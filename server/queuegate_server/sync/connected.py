@@ -12,7 +12,7 @@ MAX_LISTED_BYTES: Final = 8 * 1024
 
 
 class GateCounts(NamedTuple):
-    """What a gate has decided since it started, in its own words."""
+    """What a gate has decided since it started, as reported by the gate."""
 
     decided: int
     """The number of decisions in its process."""
@@ -23,7 +23,9 @@ class GateCounts(NamedTuple):
 
 
 class ConnectedGate(NamedTuple):
-    """A gate, in its own words except for `caller`. Nothing is decided from this."""
+    """A connected gate. All fields except `caller` are the gate's own claims; no decision depends
+    on them.
+    """
 
     name: str = ""
     caller: str = ""
@@ -31,13 +33,13 @@ class ConnectedGate(NamedTuple):
     agent: str = ""
     """Its program and version."""
     stale_millis: int = 0
-    """How long it may decide from its last state while it reaches no server."""
+    """How long it may decide from its last state while no server is reachable."""
     counts: GateCounts | None = None
     """Its latest counts; None if it has sent none."""
 
 
 def listed(gates: Iterable[ConnectedGate]) -> list[ConnectedGate]:
-    """Return some gates, first those with a fallback, then by name."""
+    """Return some gates, those with a fallback first, then by name."""
     rows = nsmallest(MAX_LISTED, gates, key=_order)
     size = 0
     for number, gate in enumerate(rows):

@@ -40,7 +40,7 @@ class ShippedPolicy(NamedTuple):
 
 
 class InvalidSync(Exception):
-    """The caller violated the protocol; the message says how."""
+    """The caller violated the protocol; the message gives the details."""
 
 
 class Policies(Protocol):
@@ -114,7 +114,7 @@ class Session:
     is_closed: bool = False
     """Whether the caller has stopped deciding for good."""
     gate: ConnectedGate = field(default_factory=ConnectedGate)
-    """What the caller says about itself."""
+    """The caller's claims about itself."""
     invalidated: list[tuple[str, str]] = field(default_factory=list)
     """The (partition, user) pairs whose groups were invalidated before being sent."""
     offered_bytes: int = 0
@@ -327,7 +327,7 @@ class Session:
 
     def _named(self) -> list[str]:
         """Return the names of the caller's partitions and, if the server lacks one, of others that
-        it may have meant.
+        the caller may have meant.
         """
         wanted = self._wanted()
         if len(wanted) >= len(self._partitions):

@@ -1,4 +1,4 @@
-"""Looks up the requester's groups for the user info annotation, as admission.user_info says."""
+"""Looks up the requester's groups for the user info annotation, as set in admission.user_info."""
 
 import asyncio
 import contextlib

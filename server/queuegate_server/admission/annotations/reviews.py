@@ -61,7 +61,8 @@ class AnnotationReviews:
     groups: RequesterGroups | None
     """The requesters' groups for the annotation; None for those in the requests."""
     parsing: asyncio.Lock
-    """Held while a child process parses a ConfigMap or the policy, whose memory must not add up."""
+    """Held while a child process parses a ConfigMap or the policy, so that only one takes
+    memory."""
     _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def endpoints(self) -> list[Endpoint]:

@@ -1,12 +1,12 @@
-"""What YuniKorn's own admission controller adds to new pods, beside the user info annotation. Pure.
+"""What YuniKorn's own admission controller adds to new pods besides the user annotation. Pure.
 
 Follows yunikorn-k8shim's pkg/admission: `processPod`, `updateSchedulerName`, `updateLabels` and
 `disableYuniKorn` in admission_controller.go, `updatePodLabel` in util.go, and
-`GenerateApplicationID` in pkg/common/utils/utils.go. It differs in two points:
+`GenerateApplicationID` in pkg/common/utils/utils.go. It differs in two ways:
 
 - Where YuniKorn's controller marks a pod as ignored, it replaces the annotations that it has just
   added, so the pod loses its user. Here the pod gets both annotations.
-- It also copies `yunikorn.apache.org/allow-preemption` from the pod's PriorityClass
+- YuniKorn's controller also copies `yunikorn.apache.org/allow-preemption` from the PriorityClass
   (`updatePreemptionInfo`). The scheduler reads the PriorityClass itself if a pod lacks the
   annotation (`isPreemptSelfAllowed` in pkg/cache/task.go), so it is not copied here.
 """
@@ -47,7 +47,7 @@ def add_duties(
     namespace_annotations: Mapping[str, str],
     response: AdmissionResponse,
 ) -> AdmissionResponse:
-    """Return a response with what YuniKorn needs added to its patch.
+    """Return the response, with what YuniKorn needs added to its patch.
 
     Only new pods are changed: not those of YuniKorn itself, nor those in namespaces that are not
     processed.
@@ -92,7 +92,7 @@ def _labels(pod: PodMetadata, namespace: str, *, is_unique: bool) -> dict[str, s
 
 
 def application_id(namespace: str, *, is_unique: bool) -> str:
-    """Return the ID for pods that state none.
+    """Return the ID for pods that have none.
 
     Args:
         namespace: The pod's namespace.

@@ -1,4 +1,4 @@
-"""The endpoint /authorize, for an API server that asks it as one of its authorizers.
+"""The endpoint /authorize, for an API server that uses it as an authorizer.
 
 `kubectl auth can-i submit queues.queuegate.io/root.prod` asks about the verb `submit` and a name in
 the resource `queues` of the group `queuegate.io`. kubectl splits group and resource only if the API
@@ -139,7 +139,7 @@ def read_question(body: bytes) -> tuple[str, Question | None]:
     if asked is None or (asked.group, asked.resource) not in _RESOURCES:
         return review.api_version, None
     access = _ACCESS.get(asked.verb)
-    # A queue has no subresources, so a name given as one is a queue's.
+    # A queue has no subresources, so a subresource's name is that of a queue.
     named = [name for name in (asked.name, asked.subresource) if name]
     groups = spec.groups or spec.group or ()
     if len(groups) > MAX_REQUEST_GROUPS:

@@ -90,7 +90,7 @@ def requirements(
             return Requirements()
         return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
     if is_placeholder(review, settings):
-        # It belongs to an application, which `unqueued` concerned when somebody started it.
+        # It belongs to an application, to which `unqueued` applied when it was started.
         own = without_queue_of_application(review, new)
         return _checks(own, review.namespace, places, names())
     checks = _checks(new, review.namespace, places, names())
@@ -183,7 +183,7 @@ def _limit_queues(found: Iterable[QueueName]) -> None:
 
 
 def _identity(found: QueueName) -> tuple[str, str, str, str]:
-    """Return what makes a name the same as one in the old object. Items of lists may move."""
+    """Return what identifies a name, to find it in the old object. List items may move."""
     return found.scheduler, _INDEX.sub("[]", found.where), found.name, found.text
 
 

@@ -48,7 +48,7 @@ class Requester(NamedTuple):
     groups: Sequence[str]
     """The groups according to the API server."""
     strangers: StrangerLookups | None
-    """The budget for a lookup of a user never seen; None if the caller is verified."""
+    """The budget for lookups of unseen users; None if the caller is verified."""
 
 
 class Decisions(NamedTuple):
@@ -87,7 +87,7 @@ class Decider:
         requester: Requester,
         deadline: float,
     ) -> Decisions:
-        """Decide checks. An error in one check does not keep the others from being decided.
+        """Decide checks. An error in one check does not affect the others.
 
         Args:
             checks: The checks.
@@ -157,7 +157,7 @@ class Decider:
             return (await self._engine.resolve_and_check(query)).decision
 
     def _fault(self, user: str, served: ServedPartition) -> str:
-        """Return why a user name cannot be decided about; empty if it can."""
+        """Return why no decision about a user name is possible; empty if one is."""
         if fault := name_fault(user):
             return f"the user name {fault}"
         if self._uses_request and not served.partition.accepts_user(user):

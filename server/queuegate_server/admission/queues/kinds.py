@@ -15,9 +15,9 @@ Steps = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda text: text.split(".") if isinstance(text, str) else text),
 ]
-"""The members from an object to a field: names with dots between them, or a list of names."""
+"""The path from an object to a field: dotted names, or a list of names."""
 CORE: Final = "core"
-"""What the files call the core group, whose name is empty."""
+"""The name of the core group in the files; its real name is empty."""
 
 
 class KnownField(BaseModel):
@@ -46,30 +46,30 @@ class KnownKind(BaseModel):
     """The plural name of its resource in the API."""
     role: Literal["pod", "workload", "template", "other"]
     """`pod`: a built-in kind that is a pod or contains a template of pods. `workload`: a custom
-    kind whose templates operators make into pods. `template`: a custom kind with templates, labels
-    or annotations that become those of pods only if another object refers to it, in another
+    kind from whose templates operators create pods. `template`: a custom kind with templates,
+    labels or annotations that become those of pods only if another object refers to it, in another
     object, or in pods that it selects. `other`: a kind without templates of pods, with fields or
     labels that matter."""
     labels_become_pods: bool = False
     """Whether its own labels are or become those of pods."""
     labels_go_to: Literal["", "referrers", "any pods"] = ""
-    """Whether its templates or labels become those of other objects' pods: of objects that refer to
-    it, or of pods of any owner that it selects, where its project may meet any node pool."""
+    """Whether pods of other objects get its templates or labels: of objects that refer to it, or
+    pods of any owner that it selects, so that its project may be joined with any node pool."""
     refers_by: frozenset[str] | Literal["always"] | None = None
-    """The members by which it refers to the template of another object; `always` if it takes one
-    without a member, too; none if it does not."""
+    """The members that refer to another object's template; `always` if it may also use one without
+    such a member; none if it uses none."""
     template_may_change_project: bool = False
     """Whether the template to which it refers may change its own project, as in a Workflow."""
     takes_built_in_templates: bool = False
-    """Whether it takes the templates of built-in kinds, where a node pool needs no label of a queue
-    beside it."""
+    """Whether it uses templates of built-in kinds, where a node pool needs no queue label beside
+    it."""
     contains_objects_at: Steps = ()
-    """Where it contains other objects, which an operator creates. Lists on the way are not levels.
-    Elsewhere, a map is not what its `kind` claims: pods' templates in kinds that keep unknown
-    members may have one."""
+    """The paths to other objects in it, which an operator creates; lists do not count as levels. A
+    map elsewhere is not an object even if it has a `kind`, which pod templates may have in kinds
+    that keep unknown members."""
     fields: tuple[KnownField, ...] = ()
     fetched: tuple[Steps, ...] = ()
-    """Fields that say from where the operator fetches a template later."""
+    """Fields with the source of a template that the operator fetches later."""
     text: tuple[Steps, ...] = ()
     """Fields with a template that is searched only if it is not written as text."""
     patches: tuple[Steps, ...] = ()
@@ -105,7 +105,7 @@ RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplat
 POD_KINDS: Final[Sequence[Kind]] = _of_role("pod")
 """The built-in kinds that are pods or contain templates of pods."""
 WORKLOAD_KINDS: Final[Sequence[Kind]] = _of_role("workload")
-"""The custom kinds whose templates operators make into pods."""
+"""The custom kinds from whose templates operators create pods."""
 TEMPLATE_KINDS: Final[Sequence[Kind]] = _of_role("template")
 """The custom kinds with templates, labels or annotations for the pods of other objects."""
 RESOURCES: Final[Mapping[Kind, str]] = {kind: each.resource for kind, each in KNOWN_KINDS.items()}

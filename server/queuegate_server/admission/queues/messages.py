@@ -1,4 +1,4 @@
-"""The messages that people read when an object names a queue. Pure.
+"""The messages for people whose objects name queues. Pure.
 
 They never contain names of groups, because the requester may not know who else is in them.
 """
@@ -104,7 +104,7 @@ def _reason_sentence(user: str, check: RequiredCheck, decision: Decision) -> str
 
 
 def _reader(check: RequiredCheck) -> str:
-    """Return for which scheduler a place names the queue, if it names others for others."""
+    """Return which scheduler reads the queue in a place, if others read other queues there."""
     if not check.is_one_of_several:
         return ""
     if check.scheduler.startswith(PLACES):
@@ -113,7 +113,7 @@ def _reader(check: RequiredCheck) -> str:
 
 
 def _remedy(check: RequiredCheck) -> list[str]:
-    """Return how to have only one scheduler's queue checked, if the object can say which."""
+    """Return how to limit the check to one scheduler's queue, if an object can name one."""
     if not (check.is_one_of_several and check.scheduler_field):
         return []
     return [f"If another scheduler runs the pods, set {check.scheduler_field}"]

@@ -16,7 +16,7 @@ FETCHED: Final = "{fetched}"
 UNREADABLE: Final = "{unreadable}"
 """Stands for all names in labels that cannot be parsed."""
 TEXT: Final = "{text}"
-"""Stands for all names in an object that stands in text."""
+"""Stands for all names in an object that is written as text."""
 PATCH: Final = "{patch}"
 """Stands for all names in labels and annotations that a JSON patch may set."""
 OPTIONS: Final = "{options}"
@@ -58,7 +58,7 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     OPTIONS: "spark-submit would read the text as an option, so the queues in it cannot be checked:"
     " write the path of the application into mainApplicationFile, and options into sparkConf",
 }
-"""Why the names that each of these stands for cannot be checked, and the remedy."""
+"""Why the names behind each of these cannot be checked, and the remedy."""
 LOCAL_QUEUES: Final = "localqueues"
 CLUSTER_QUEUES: Final = "clusterqueues"
 COHORTS: Final = "cohorts"
@@ -75,17 +75,17 @@ class QueueName(NamedTuple):
     access: Access
     """The access that the requester needs."""
     template: str = LOCAL_QUEUES
-    """For Kueue: what the name refers to, as the setting of its path's template is called."""
+    """For Kueue: the kind of queue, as the setting for its path template is called."""
     is_read: bool = True
-    """Whether the scheduler reads the name. A name that it ignores is checked, but with only such
-    names, an object names no queue."""
+    """Whether the scheduler reads the name. A name that it ignores is checked too, but an object
+    with only such names counts as one without a queue."""
     scheduler_field: str = ""
-    """The position of a field that the object lacks, and that would say which scheduler reads the
-    name; empty if none would."""
+    """The position of a missing field that would select the scheduler that reads the name; empty if
+    there is none."""
     text: str = ""
     """What the object contains in place of a name that is known only later; otherwise empty."""
     is_joined: bool = False
-    """Whether the scheduler builds the name from what stands there and a label of another place."""
+    """Whether the scheduler joins the value with a label from another place."""
 
 
 class RequiredCheck(NamedTuple):
@@ -103,10 +103,10 @@ class RequiredCheck(NamedTuple):
     template: str = LOCAL_QUEUES
     """As in `QueueName`."""
     is_one_of_several: bool = False
-    """Whether, for other schedulers, the same place names other queues."""
+    """Whether the same place names other queues for other schedulers."""
     is_joined: bool = False
-    """Whether the scheduler may join what stands in the place with a label of another place, so
-    that no queue's name is what the user would write there."""
+    """Whether the scheduler may join the value with a label from another place, so that a user
+    would not write a queue's name there."""
 
 
 Outcome = tuple[RequiredCheck, Decision | str]

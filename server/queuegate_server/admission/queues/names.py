@@ -98,7 +98,7 @@ class QueueNames:
             namespace: The object's namespace.
 
         Raises:
-            InvalidQueueName: The name cannot be that of a queue.
+            InvalidQueueName: The name cannot be a queue's name.
         """
         if found.name in UNKNOWN_NAMES:
             raise InvalidQueueName(UNKNOWN_NAMES[found.name])
@@ -119,7 +119,7 @@ class QueueNames:
         return self._canonical(found.name, path.replace(_QUEUE, _level(found.name)))
 
     def below(self, place: QueueName, namespace: str) -> str:
-        """Return the path below which all queues are that a place can name.
+        """Return the path below which a place can name queues.
 
         Args:
             place: A name in the place; which one does not matter.
@@ -132,7 +132,7 @@ class QueueNames:
         return self.partition.path(path) or path
 
     def name(self, path: str, place: QueueName, namespace: str) -> str | None:
-        """Return how a user writes the name of a queue into a place.
+        """Return the name by which a user refers to a queue in a place.
 
         Args:
             path: The queue's path, below the one that `below` returns.

@@ -3,11 +3,11 @@
 KAI builds the name PROJECT-NODEPOOL from the label `project` of the pod's top owner, else of the
 pod, and from the pod's node pool, unless one of the two has the label of a queue
 (`CalcPodGroupQueue` in `default_grouper.go`). An object that has an owner, or a pod without a
-project, does not say which project that will be. So a node pool is refused there, unless the pod
-names its queue beside it. So does a template in a built-in kind, whose controllers copy all labels.
-Operators may copy only some, or remove the queue's. A template that other objects refer to, or
-labels that other objects' pods get, may belong to any project. There, a node pool also needs the
-queue's label beside it. The same applies to a node pool in an object that refers to such a
+project, does not say which project that will be. So a node pool is refused there, unless the
+queue's label is beside it in the pod, or in a template of a built-in kind, whose controllers copy
+all labels. Operators may copy only some, or remove the queue's. A template that other objects refer
+to, or labels that other objects' pods get, may belong to any project. There, a node pool also needs
+the queue's label beside it. The same applies to a node pool in an object that refers to such a
 template, unless the object's own labels decide. A project that pods of others get may in turn meet
 their node pools, so it also needs the queue's label beside it. All this holds for an object within
 another one, such as a Workflow in a Sensor, too. In an update, a node pool is refused only if it or
@@ -74,7 +74,7 @@ class NodePools:
     below: bool
     """Whether there may be templates of pods below the object's metadata."""
     new_owners: str
-    """Distinguishes the new owners, which make the project unknown anew."""
+    """Distinguishes the new owners, which make the project unknown again."""
     held: list[_ConditionalName]
     """Gets the names that count only if the object refers to another one."""
     references: frozenset[str] = frozenset()

@@ -117,8 +117,8 @@ def _is_anchored(pattern: str) -> bool:
 
 
 def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str, str] | None:
-    """Return why the account of an operator may use queues that nobody was asked about, and the
-    remedy. With `kinds: all`, where `kinds` is None, the webhook is asked about all kinds.
+    """Return why an operator's account may use queues that nobody has checked, and the remedy. With
+    `kinds: all`, where `kinds` is None, the webhook is asked about all kinds.
     """
     if operator.chooses:
         reason = (
@@ -142,8 +142,8 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str
 
 
 def _may_fetch(operator: Operator) -> tuple[str, str]:
-    """Return why the account of an operator that fetches templates may use queues that nobody was
-    asked about, and the remedy.
+    """Return why the account of an operator that fetches templates may use queues that nobody has
+    checked, and the remedy.
     """
     reason = (
         f"matches the account of {operator.name}, which may fetch {operator.fetched}, where nobody"

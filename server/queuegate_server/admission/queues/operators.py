@@ -36,11 +36,11 @@ class Operator(BaseModel):
     """The kinds from which it takes templates or names of queues."""
     chooses: bool = False
     """Whether its users choose queues in a way that the API server does not see, such as in a file
-    or on a page, so that it is a user itself."""
+    or on a page, so that the operator counts as a user."""
     fetched: str = ""
     """The templates that it may fetch from where nobody checks them."""
     condition: str = ""
-    """When it may be trusted although it fetches templates; empty if it must not be able to."""
+    """When it may be trusted although it fetches templates; empty if never."""
 
 
 OPERATORS: Final[Sequence[Operator]] = TypeAdapter(list[Operator]).validate_python(

@@ -1,14 +1,13 @@
 """Placeholders of YuniKorn's gang scheduling. Pure.
 
-The scheduler creates a placeholder for each member of a task group with its own account, and
-labels it with the queue of the application (`newPlaceholder` in k8shim's
-`pkg/cache/placeholder.go`; YUNIKORN-2503 and YUNIKORN-2504 changed the keys in 1.6). It took that
-queue from the pod that started the application, whose
-creator was checked.
+The scheduler creates a placeholder for each member of a task group with its own account, and labels
+it with the queue of the application (`newPlaceholder` in k8shim's `pkg/cache/placeholder.go`;
+YUNIKORN-2503 and YUNIKORN-2504 changed the keys in 1.6). That queue comes from the pod that started
+the application, whose creator was checked.
 
 All other labels and annotations of a placeholder come from the annotation
-`yunikorn.apache.org/task-groups` of that pod. They are text there, which nobody has checked, so the
-names in them are checked as the scheduler's.
+`yunikorn.apache.org/task-groups` of that pod. There, they are text that nobody has checked, so the
+names in them are checked as the scheduler's own.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,9 +20,9 @@ QUEUES: Final[Mapping[str, str]] = {
     "internal.yunikorn.apache.org/placeholder": "yunikorn.apache.org/queue",
     "yunikorn.apache.org/placeholder": "queue",
 }
-"""The annotations with which YuniKorn marks placeholders, since 1.6, and before, each with the
-label in which it writes the queue of the application. The first annotation that a pod has counts,
-because a task group may add the other one."""
+"""The annotations that mark YuniKorn's placeholders, since 1.6 and before, each with the label for
+the application's queue. If a pod has both, the first counts, because a task group may add the
+other."""
 _TRUE: Final = "true"
 
 

@@ -62,7 +62,7 @@ class KeyPlace(NamedTuple):
     separator: str = ""
     """Separates several names in a value; empty if a value is one name."""
     is_read: bool = True
-    """Whether the scheduler reads the key. If it ignores it, the name is only checked."""
+    """Whether the scheduler reads the key. If not, the name is only checked."""
     read_in: frozenset[str] = frozenset()
     """API groups in whose kinds the key is read although `is_read` is false."""
     ignored_in: frozenset[Kind] = frozenset()

@@ -70,7 +70,7 @@ def review_settings(settings: Settings, source_map: SourceMap = NO_FILE) -> Iter
     if queues.mode is not Mode.OFF:
         yield from pattern_warnings(queues, source_map)
     tls = admission.tls
-    # Without a certificate, an option --set of the webhook's command line has it.
+    # If the settings lack a certificate, the webhook's command line sets it.
     if queues.mode is not Mode.OFF and tls is not None and tls.client_ca_file is None:
         yield source_map.warning(
             ("admission", "tls"),
@@ -88,7 +88,7 @@ def review_policy(
 ) -> Generator[None, None, list[Diagnostic]]:
     """Return errors if the settings cannot be used with valid policies, and warnings about both.
 
-    Runs in short steps, but for texts that are read again. Indexes the queues for `QueueNames`.
+    Runs in short steps, except while it reads texts again. Indexes the queues for `QueueNames`.
 
     Args:
         settings: The settings of a webhook.
@@ -160,7 +160,7 @@ def reload_faults(queues: QueueChecks, partition: Partition) -> Iterator[Diagnos
 def _unqueued_faults(
     queues: QueueChecks, partition: Partition, source_map: SourceMap
 ) -> Iterator[Diagnostic]:
-    """Yield an error if `unqueued` is a path that the partition would spell otherwise."""
+    """Yield an error if `unqueued` is a path that the partition spells differently."""
     path = queues.unqueued
     if path not in ALLOW_OR_DENY and partition.path(path) != path:
         yield source_map.diagnostic(
@@ -173,7 +173,7 @@ def _unqueued_faults(
 def _subtree_faults(
     queues: QueueChecks, partition: Partition, source_map: SourceMap
 ) -> Iterator[Diagnostic]:
-    """Yield an error for each path of a scheduler that the partition would spell otherwise, and a
+    """Yield an error for each path of a scheduler that the partition spells differently, and a
     warning for each that it lacks.
     """
     for name, scheduler in queues.schedulers.flat.items():

@@ -1,4 +1,4 @@
-"""Reads the properties from which Spark and Flink make labels and annotations of pods. Pure.
+"""Reads the properties that set labels and annotations of pods in Spark and Flink. Pure.
 
 The rules come from Spark's `SparkSubmitArguments` and `KubernetesUtils`, the Spark operator's
 `submission.go`, Flink's `StructuredOptionsSplitter`, `ConfigurationUtils` and
@@ -21,7 +21,8 @@ from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 
 _MAX_FLINK_NAME: Final = 400
-"""Longer than each name of a property that sets a label: a label's key has up to 317 characters."""
+"""Longer than the name of any property that sets a label: a label's key has up to 317
+characters."""
 _SPARK_KEY: Final = re.compile(
     r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)", re.DOTALL
 )
@@ -81,7 +82,8 @@ class TextCount:
 def in_spark_conf(properties: Mapping[str, Any]) -> Iterator[Found]:
     """Yield what the properties of Spark set, and None for others.
 
-    The Spark operator passes NAME=VALUE to `spark-submit`, which ends the name at the first sign.
+    The Spark operator passes NAME=VALUE to `spark-submit`, which ends the name at the first equals
+    sign.
     """
     for name, value in properties.items():
         key, sign, rest = name.partition("=")
@@ -98,7 +100,7 @@ def in_arguments(specification: Mapping[str, Any]) -> Iterator[Unreadable]:
     """Yield the member of a SparkApplication that `spark-submit` would read as an option.
 
     The Spark operator appends the application file, if there is one, and the arguments to the
-    options. Options end at the first text that is none.
+    options. Options end at the first text that is not one.
     """
     file, arguments = specification.get(_APPLICATION), specification.get(_ARGUMENTS)
     texts = [file] if text_of(file) else arguments if isinstance(arguments, list) else []
@@ -222,7 +224,7 @@ def _quoted(text: str, start: int, quote: str) -> tuple[str, int]:
 
 
 def _pairs_in_yaml(text: str) -> list[tuple[str, str]]:
-    """Return the entries of a map in YAML. Raises ValueError if the text is none."""
+    """Return the entries of a map in YAML. Raises ValueError if the text is not one."""
     if "{" not in text and ": " not in text and "\n" not in text:
         raise ValueError("no map in YAML")
     document = read_yaml(text.encode(errors="replace"), "")

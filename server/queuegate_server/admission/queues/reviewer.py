@@ -93,7 +93,7 @@ class QueueReviewer:
         return review, await self._decide(review, required, verified=verified, deadline=deadline)
 
     def _release(self, _: Snapshot) -> None:
-        """Release what refers to the replaced policy, so that its memory can be freed."""
+        """Release references to the replaced policy, so that its memory can be freed."""
         self._names = None
         self._usable.clear()
 
@@ -167,7 +167,7 @@ class QueueReviewer:
             scheduler = only_scheduler(self._settings.schedulers)
         names = self._names
         if not scheduler or check.is_joined:
-            return NO_QUEUES  # no name would be what the user must write
+            return NO_QUEUES  # a user would not write a queue's name there
         if names is None or names.partition is not served.partition:
             return NO_QUEUES  # the policy was replaced during a lookup
         place = QueueName(scheduler, "", "", check.access, check.template)

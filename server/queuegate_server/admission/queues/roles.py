@@ -17,10 +17,11 @@ from queuegate_server.admission.queues.kinds import KNOWN_KINDS, Kind
 
 METADATA: Final = "metadata"
 _METADATA_OF_PODS: Final = "Metadata"
-"""How the names of members end that are the metadata of pods, such as Argo's `podMetadata`."""
+"""The name endings of members that are metadata of pods, such as Argo's `podMetadata`."""
 _SELECTORS: Final = ("selector", "Selector")
-"""How the names of members end whose labels describe other objects. Metadata below them counts: in
-some maps of templates, such as Kubeflow's `pytorchReplicaSpecs`, users choose the keys."""
+"""The name endings of members whose labels describe other objects. Metadata below them counts,
+because users choose the keys in some maps of templates, such as Kubeflow's
+`pytorchReplicaSpecs`."""
 _SPEC: Final = "spec"
 _TEMPLATES: Final = ("template", "jobTemplate")
 _CLAIMS: Final = frozenset({"volumeClaimTemplate", "volumeClaimTemplates"})
@@ -42,7 +43,7 @@ _LABELS_OF_PODS: Final = frozenset(
         "serving.kserve.io",
     }
 )
-"""API groups in whose kinds pods get labels from members of many names."""
+"""API groups in whose kinds members with many names hold labels for pods."""
 _POD_DEFAULT: Final[Kind] = ("kubeflow.org", "PodDefault")
 _WORKFLOW_METADATA: Final = "workflowMetadata"
 """A member of Argo's kinds that has labels for a Workflow, which Argo does not copy to pods."""
@@ -102,7 +103,7 @@ def role_of(
         name: The member's name.
         members: The map.
         kind: The map's kind if it is an object.
-        above: The name of the member that the map is, or an item of which it is.
+        above: The name of the member that holds the map, directly or in a list.
         owner: The kind of the object, or of the object within it, to which the map belongs.
         is_object: Whether the map is the whole object, or an object within it, as in `WITHIN`.
         in_spark: Whether the map is in an object of the Spark operator.
@@ -132,14 +133,14 @@ def role_of_items(name: str, owner: Kind) -> MapRole:
     """Return the role of the items of a list.
 
     Args:
-        name: The name of the member that the list is.
+        name: The name of the member that holds the list.
         owner: The kind of the object, or of the object within it, to which the list belongs.
     """
     return MapRole.POD if name in _SETS_OF_PODS or _is_of_pods(owner) else MapRole.OTHER
 
 
 def _is_of_pods(owner: Kind) -> bool:
-    """Return whether pods get labels from members of many names in an object of a kind."""
+    """Return whether members with many names hold labels for pods in an object of a kind."""
     return owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT
 
 

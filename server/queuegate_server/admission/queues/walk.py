@@ -85,7 +85,7 @@ _OF_POD: Final = _Node(
 
 
 class _Seen(NamedTuple):
-    """What the search has seen in the object, as far as it matters elsewhere in the object."""
+    """What the search has seen in the object and needs elsewhere in it."""
 
     names: list[tuple[QueueName, str]]
     """The names that are joined with labels, each with the label."""
@@ -268,7 +268,7 @@ def _levels(trail: Trail | None) -> tuple[str, ...]:
 
 
 def _name_of(trail: Trail | None) -> str:
-    """Return the name of the member that a node is, or an item of which it is."""
+    """Return the name of the member that holds a node, directly or in a list."""
     if trail is not None and isinstance(trail.step, int):
         trail = trail.above
     return str(trail.step) if trail is not None else ""

@@ -9,7 +9,7 @@ from queuegate_server.admission.registration.yaml_writer import COMMENT
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 TIMEOUT_SECONDS: Final = 5
 QUEUES_SUFFIX: Final = "-queues"
-"""What follows the name of all configurations in that of the configuration for queues."""
+"""The suffix of the name of the configuration for queues."""
 _DOMAIN: Final = "queuegate.yunikorn.apache.org"
 _USER_LABEL: Final = "yunikorn.apache.org/username"
 _APPS: Final = ["deployments", "replicasets", "daemonsets", "statefulsets"]

@@ -66,15 +66,15 @@ OWNERS_CHANGE: Final = (
 PODLESS_GROUPS: Final[Sequence[str]] = read_toml(__file__, "podless_groups.toml")["groups"]
 """The API groups that contain no pods, or none but those of listed kinds."""
 _SECRETS: Final = "credential|kubeconfig|password|secret|token"
-"""Matches the names of resources with secrets of any group: such as Rancher's tokens and
+"""Matches the names of resources with secrets in any group, such as Rancher's tokens and
 kubeconfigs, Pinniped's TokenCredentialRequests, KubeVirt's UploadTokenRequests, SealedSecrets."""
 MAY_HOLD_PODS: Final = (
     "!(request.resource.group in [\n"
     + ",\n".join(map(json.dumps, PODLESS_GROUPS))
     + f"])\n&& !request.resource.resource.matches({json.dumps(_SECRETS)})"
 )
-"""The request is about a kind that may contain pods, although it is not listed, and whose name is
-not that of a secret."""
+"""The request is about an unlisted kind that may contain pods, and whose name is not that of a
+secret."""
 
 
 NOT_A_SECRET: Final[Condition] = {
@@ -190,7 +190,7 @@ def _node_pools(places: Places) -> set[str]:
 
 
 def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
-    """Return the expression that a key has another value than before, or its first value.
+    """Return the expression that a key has a new value.
 
     An absent label equals an empty one, which names no queue.
     """

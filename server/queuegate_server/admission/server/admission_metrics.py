@@ -1,4 +1,4 @@
-"""The metrics of all requests to the webhook, and of what it reloads."""
+"""The metrics of the webhook's requests and reloads."""
 
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What all AdmissionReviews share: how a body fails to be one, and how the answer is written. Pure.
+"""What all AdmissionReviews share: errors in bodies, and the encoding of responses. Pure.
 
 `annotations.requests` and `queues.body` decode what their endpoints need of the request.
 """

@@ -1,4 +1,4 @@
-"""What one review, one client and all of them may cost: the limits that no setting changes. Pure.
+"""Fixed limits on the cost of one review, one client, and all of them together. Pure.
 
 limits.md lists them for operators (`docs/generate/limits.py`).
 """
@@ -35,7 +35,7 @@ TIMEOUT_MARGIN_SECONDS: Final = 1.5
 BACKSTOP_SECONDS: Final = 0.5
 """How long after its deadline a handler is cancelled."""
 GRACE_SECONDS: Final = 30.0
-"""How long reviews in progress may go on at the end. Longer than `MAX_TIMEOUT_SECONDS`."""
+"""How long reviews in progress may continue at shutdown. Longer than `MAX_TIMEOUT_SECONDS`."""
 MAX_MAP_ENTRIES: Final = 2_000
 """The maximum number of entries in a map of labels or annotations. Lists of groups may have twice
 as many."""
@@ -48,7 +48,7 @@ MAX_REQUEST_GROUPS: Final = 10_000
 MAX_OBJECT_ENTRIES: Final = 100_000
 """The maximum number of entries of maps and lists in an object, without its `managedFields`."""
 MAX_QUESTION_BYTES: Final = 1024 * 1024
-"""The maximum body size of a question to /authorize. Nearly all of it are the user's groups."""
+"""The maximum body size of a question to /authorize. Most of it is the user's groups."""
 MAX_DEPTH: Final = 100
 """The maximum number of nested maps and lists."""
 MAX_FOUND: Final = 1_000
