@@ -39,8 +39,8 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
 
 ## Advice for clients
 
-The clients for Python and Go do this, except for the part of the shim that calls them. For another
-language, start with [the example for Java or Node](../how-to/generated-stubs.md).
+The clients for Python and Go do this, except for what the program that calls them must do. For
+another language, start with [the example for Java or Node](../how-to/generated-stubs.md).
 
 - **Grant access only if `allowed` is true.** Treat an answer as an error if its `reason` belongs to
   the opposite outcome. A `reason` that you do not know changes nothing.
@@ -49,11 +49,11 @@ language, start with [the example for Java or Node](../how-to/generated-stubs.md
   attempts, the first pause 0.05 s. The server stops retries that would be pointless.
 - **Wait, then ask again** if a call, or a question of a batch, still ends with `UNAVAILABLE`,
   `CANCELLED`, `DEADLINE_EXCEEDED` or `RESOURCE_EXHAUSTED`: at the time that `RetryInfo` gives, or
-  else after a second. A shim holds the application until then. If a message was too large, send
-  less at once instead.
+  else after a second. A program that admits applications holds the application until then. If a
+  message was too large, send less at once instead.
 - **Wait and alert an administrator** after `PERMISSION_DENIED` and `UNAUTHENTICATED`. They are
-  about the caller, never about the user in the question: if a shim rejected the application, one
-  wrong setting would reject all applications.
+  about the caller, never about the user in the question: if the program rejected the application,
+  one wrong setting would reject all applications.
 - **Reject the application** after any other error: the request, the policy or the server must
   change before the same question can be answered.
 - **Raise the limit on responses** for large batches and lists. Most gRPC libraries accept 4 MiB;
@@ -91,7 +91,7 @@ _GO: Final = """\
 The Go client has the same errors, as values for `errors.Is`: `queuegate.ErrOverloaded` for
 `Overloaded`, and so on. `ErrServer` corresponds to `ServerError`, and `ErrClosed` to
 `ClientClosed`. A call that timed out matches both `ErrUnavailable` and `context.DeadlineExceeded`.
-See [a shim in Go](../how-to/go-shim.md).
+See [how to ask from Go](../how-to/go-shim.md).
 """
 _CODE: Final = re.compile(r"([A-Z_]+): (.*)")
 

@@ -14,9 +14,10 @@ from queuegate_server.settings.admission import FLAT, KUEUE, YUNIKORN, QueueChec
 _INTRODUCTION: Final = """\
 An operator creates pods, or other objects that name queues, with its own account. [Workloads whose
 pods are created by a controller](../how-to/queue-access-workloads.md) says when to list such an
-account in `admission.queues.controllers`. `queuegate-server validate --config` and the webhook warn
-about each entry of `controllers` that is not on this page, and about each operator with a kind that
-the settings do not check.
+account in `admission.queues.controllers`, and [settings for
+operators](../how-to/queue-access-operators.md) has examples to copy. `queuegate-server validate
+--config` and the webhook warn about each entry of `controllers` that is not on this page, and about
+each operator with a kind that the settings do not check.
 
 An account is written as NAMESPACE:NAME, for the user `system:serviceaccount:NAMESPACE:NAME`. A
 chart can give it another name. Only the accounts of Kubernetes and Kueue were tried in a cluster.

@@ -570,8 +570,8 @@ Global___GetFleetResponse: _TypeAlias = GetFleetResponse  # noqa: Y015
 
 @_typing.final
 class FleetGate(_message.Message):
-    """A caller of SyncService: a gate in a scheduler or a shim. It states all of this except `caller` and
-    `replica`.
+    """A caller of SyncService: a gate in a scheduler or another program. It states all of this except
+    `caller` and `replica`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -74,7 +74,7 @@ PAGES: Final = {
         blocks="sh yaml sh yaml yaml sh yaml yaml yaml yaml yaml yaml",
     ),
     "docs/how-to/install.md": Page(
-        module="e2e/packaging/test_install_page.py", not_run=2, blocks="sh console"
+        module="e2e/packaging/test_install_page.py", not_run=4, blocks="sh console"
     ),
     "docs/how-to/introduce-queue-checks.md": Page(not_run=4),
     "docs/how-to/java-client.md": Page(
@@ -93,6 +93,12 @@ PAGES: Final = {
     ),
     "docs/how-to/monitor.md": Page(not_run=1),
     "docs/how-to/queue-access-kueue.md": Page(not_run=1),
+    "docs/how-to/queue-access-operators.md": Page(
+        module="e2e/kube/test_operators_page.py",
+        not_run=1,
+        blocks="yaml yaml console yaml yaml yaml yaml console yaml yaml yaml console yaml console"
+        " yaml yaml yaml yaml console",
+    ),
     "docs/how-to/okta.md": Page((directories.okta,)),
     "docs/how-to/run-a-fleet.md": Page((directories.openldap, directories.redis), not_run=1),
     "docs/how-to/several-resolvers.md": Page((directories.openldap,)),

@@ -59,3 +59,15 @@ def test_markdown_reads_the_same_on_the_site_and_on_github(name: str) -> None:
     text = re.sub(r"(?sm)^( *)```.*?^\1```$", r"\1```", (CHECKOUT / name).read_text())
     assert re.findall(r"^(?![-*>|#<\s]|\d+\.).+\n(?:[-*]|\d+\.) .*$", text, re.MULTILINE) == []
     assert re.findall(r"^(?!(?: {4})*```) +```", text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("name", [each for each in page_names() if each != "README.md"])
+def test_a_shim_is_explained_where_a_page_first_mentions_it(name: str) -> None:
+    """Outside YuniKorn, few readers know the word."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", (CHECKOUT / name).read_text())
+    text = re.sub(r"^#.*$|`[^`]*`|\]\([^)]*\)|<!--.*-->", "", text, flags=re.MULTILINE)
+    if first := re.search(r"\bshims?\b", text, re.IGNORECASE):
+        explained = text[max(first.start() - 60, 0) : first.end() + 130]
+        assert re.search(
+            r"\bprograms? (?:that|between)\b|\bpart (?:of|that)\b|see below", explained
+        )

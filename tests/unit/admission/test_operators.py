@@ -134,15 +134,15 @@ def test_an_unknown_account() -> None:
     assert not warnings(pattern, key="exempt")
 
 
-def test_an_operator_that_fetches_templates() -> None:
+@rows
+def test_an_operator_that_fetches_templates(account: str, fetches: str, remedy: str) -> None:
     """Even if all kinds are checked."""
-    pattern = "^system:serviceaccount:tekton-pipelines:tekton-pipelines-controller$"
+    pattern = f"^{SERVICE_ACCOUNT}{account}$"
     [found] = warnings(pattern, kinds="all")
     assert found == (
-        f'0]: "{pattern}" matches the account of Tekton Pipelines, which may fetch Tasks and'
-        " Pipelines from Git, a hub, a bundle or an address, where nobody checks the queues in"
-        " them; everyone who may refer to one may use every queue (list the account in the ACLs of"
-        " its queues instead, or turn the fetching off and move the account to exempt)"
+        f'0]: "{pattern}" matches the account of {fetches}, where this webhook checks no queues;'
+        " everyone who may refer to one may use every queue (list the account in the ACLs of its"
+        f" queues instead, or {remedy})"
     )
     assert not warnings(pattern, key="exempt")
 

@@ -1051,8 +1051,8 @@ func (x *GetFleetResponse) GetGates() []*FleetGate {
 	return nil
 }
 
-// A caller of SyncService: a gate in a scheduler or a shim. It states all of this except `caller` and
-// `replica`.
+// A caller of SyncService: a gate in a scheduler or another program. It states all of this except
+// `caller` and `replica`.
 type FleetGate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name (SyncOpen.name).

@@ -146,14 +146,13 @@ def _may_fetch(operator: Operator) -> tuple[str, str]:
     checked, and the remedy.
     """
     reason = (
-        f"matches the account of {operator.name}, which may fetch {operator.fetched}, where nobody"
-        " checks the queues in them; everyone who may refer to one may use every queue"
+        f"matches the account of {operator.name}, which may fetch {operator.fetched}, where this"
+        " webhook checks no queues; everyone who may refer to one may use every queue"
     )
-    remedy = (
-        "list the account in the ACLs of its queues instead, or turn the fetching off and move the"
-        " account to exempt"
-    )
-    return reason, remedy
+    acls = "list the account in the ACLs of its queues instead"
+    if operator.condition:
+        return reason, f"{acls}, or move it to exempt if {operator.condition}"
+    return reason, f"{acls}, or turn the fetching off and move the account to exempt"
 
 
 def _operators(pattern: str, compiled: Any, *, is_wide: bool) -> list[Operator]:
