@@ -16,6 +16,8 @@ CHECK  := $(VENV)/.installed-for-check
 TEST   := $(VENV)/.installed-for-test
 VERIFY := $(VENV)/.installed-for-verify
 FUZZED := $(VENV)/.installed-for-fuzz
+# Programs come before packages: without root and sudo, the reader learns at once what to install.
+PROGRAMS := $(VENV)/.programs-for
 
 # What `make serve` serves, and where.
 POLICY ?= examples/queues.yaml
@@ -57,7 +59,7 @@ serve: $(SERVE) ## serve examples/queues.yaml on 127.0.0.1:50051 (POLICY=file, L
 	@$(refuse_port_in_use)
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
-test: $(TEST) ## run linters, type checker, audit and the main tests (about 5 minutes)
+test: $(TEST) ## run linters, type checker, audit and the main tests (about 10 minutes on two cores)
 	@$(BIN)/python -m tests.run test
 
 verify: $(VERIFY) ## run all other tests (about 90 minutes on two cores); make verify-NAME runs one part
@@ -199,27 +201,29 @@ clean: ## remove caches and built files (not .venv, not .tools)
 
 $(SERVE): deploy/requirements.txt deploy/build-requirements.txt pyproject.toml | $(BIN)/pip
 	@echo "Installing what the server needs into $(VENV) ..."
-	@$(PIP) install --require-hashes -r deploy/requirements.txt -r deploy/build-requirements.txt $(SHOWN)
+	@$(call install,-r deploy/requirements.txt -r deploy/build-requirements.txt)
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # A superset of the above, in the same versions, but no driver for LDAP: it has no wheels.
 $(CHECK): tests/requirements.txt pyproject.toml | $(BIN)/pip
 	@echo "Installing what the checks need into $(VENV) ..."
-	@$(PIP) install --require-hashes -r tests/requirements.txt $(SHOWN)
+	@$(call install,-r tests/requirements.txt)
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(TEST): $(CHECK) deploy/image-requirements.txt tests/support/install-programs
-	@PYTHON=$(BIN)/python tests/support/install-programs test
+$(PROGRAMS)-test $(PROGRAMS)-verify: $(PROGRAMS)-%: tests/support/install-programs | $(BIN)/pip
+	@tests/support/install-programs $*
+	@touch $@
+
+$(TEST): $(PROGRAMS)-test $(CHECK) deploy/image-requirements.txt
 	@echo "Installing what the tests need into $(VENV) ..."
-	@$(PIP) install --require-hashes --no-build-isolation -r deploy/image-requirements.txt $(SHOWN)
+	@$(call install,--no-build-isolation -r deploy/image-requirements.txt)
 	@touch $@
 
 # The packaging tests install from the downloaded wheels and so need no network.
-$(VERIFY): $(TEST) deploy/requirements.txt deploy/build-requirements.txt deploy/sbom-requirements.txt \
+$(VERIFY): $(PROGRAMS)-verify $(TEST) deploy/requirements.txt deploy/build-requirements.txt deploy/sbom-requirements.txt \
 		tests/e2e/packaging/floor-requirements.txt
-	@PYTHON=$(BIN)/python tests/support/install-programs verify
 	@$(PIP) download --quiet --require-hashes --only-binary :all: --dest $(WHEELS) \
 		-r deploy/requirements.txt -r deploy/build-requirements.txt \
 		-r deploy/sbom-requirements.txt
@@ -229,7 +233,7 @@ $(VERIFY): $(TEST) deploy/requirements.txt deploy/build-requirements.txt deploy/
 
 # Not among the packages of the tests: its wheels are for Linux on x86-64 and Python 3.11 to 3.13.
 $(FUZZED): tests/fuzz/requirements.txt $(TEST)
-	@$(PIP) install --require-hashes --only-binary :all: -r tests/fuzz/requirements.txt $(SHOWN)
+	@$(call install,--only-binary :all: -r tests/fuzz/requirements.txt)
 	@touch $@
 
 # pip comes last into a new environment: one without it was interrupted and is made again.
@@ -245,6 +249,22 @@ $(UV): | $(BIN)/pip
 
 lock = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(LOCK_ARGS) $(2) --output-file $(1)
+
+# pip prints nothing while it installs what it has downloaded.
+define install
+installed() { ls -d $(VENV)/lib/python*/site-packages/*.dist-info 2>/dev/null | wc -l; }; \
+{ before=$$(installed); \
+while sleep 3 && kill -0 $$$$ 2>/dev/null; do \
+	now=$$(installed); \
+	[ "$$now" = "$$before" ] || echo "  $$now packages are installed"; \
+	before=$$now; \
+done; } & \
+counting=$$!; \
+$(PIP) install --require-hashes $(1) $(SHOWN); \
+status=$$?; \
+kill $$counting; \
+exit $$status
+endef
 
 report = $(PIP) install --quiet --dry-run --ignore-installed --no-deps --report $(1) $(2)
 

@@ -6,6 +6,7 @@ r"""Hooks of mkdocs: the site shares text with README.md, and no page asks GitHu
 - `\|` in the code of a table, which GitHub needs, is shown as `|`.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +32,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
         kind = "tree" if target.is_dir() else "blob"
         return f"{config.repo_url}/{kind}/main/{target.relative_to(docs.parent)}{link[2]}"
 
-    readme = (docs.parent / "README.md").read_text()
-    markdown = _INCLUDE.sub(lambda found: _included(readme, *found.groups()), markdown)
+    readme = docs.parent / "README.md"
+    markdown = _INCLUDE.sub(lambda found: _included(readme, folder, *found.groups()), markdown)
     markdown = _TABLE_ROW.sub(lambda row: _CODE.sub(_without_escapes, row[0]), markdown)
     return _LINK.sub(on_site, markdown)
 
@@ -47,19 +48,23 @@ def on_post_template(output_content: str, **_: Any) -> str:
     return on_post_page(output_content)
 
 
-def _included(readme: str, indent: str, title: str, language: str | None) -> str:
-    """Return a part of README.md as a page in docs/ would write it. Raises LookupError."""
+def _included(readme: Path, folder: Path, indent: str, title: str, language: str | None) -> str:
+    """Return a part of README.md as a page in this folder would write it. Raises LookupError."""
     section = rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)"
-    found = re.search(section, readme, re.DOTALL | re.MULTILINE)
+    found = re.search(section, readme.read_text(), re.DOTALL | re.MULTILINE)
     if found is None:
         raise LookupError(f"README.md has no section {title!r}")
-    text = found[1].strip().replace("](docs/", "](")
+    text = found[1].strip()
     if language is not None:
         block = re.search(rf"^```{language}\n.*?^```$", text, re.DOTALL | re.MULTILINE)
         if block is None:
             raise LookupError(f"the section {title!r} of README.md has no block of {language}")
         text = block[0]
-    return re.sub(r"^(?=.)", indent, text, flags=re.MULTILINE)
+
+    def from_folder(link: re.Match[str]) -> str:
+        return os.path.relpath(readme.parent / link[1], folder) + link[2]
+
+    return re.sub(r"^(?=.)", indent, _LINK.sub(from_folder, text), flags=re.MULTILINE)
 
 
 def _without_escapes(code: re.Match[str]) -> str:

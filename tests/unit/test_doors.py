@@ -1,5 +1,7 @@
 """tests/doors.toml: every file of tests runs in one place, and every change has its doors."""
 
+import contextlib
+import io
 import re
 import subprocess
 from collections.abc import Callable
@@ -13,6 +15,14 @@ from tests.support.doors import PROJECT
 from tests.support.rows import rows
 
 Git = Callable[..., None]
+HUNDRED_TESTS = """
+import pathlib, time, pytest
+
+@pytest.mark.parametrize("number", range(100))
+def test(number):
+    while number == 99 and not pathlib.Path({released!r}).exists():
+        time.sleep(0.05)
+"""
 TABLE = doors.read()
 FILES = doors.test_files()
 
@@ -116,6 +126,25 @@ def test_skipped_tests_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == line
     assert shown[1].endswith("2 passed, 3 skipped")
+
+
+def test_running_tests_are_counted(tmp_path: Path) -> None:
+    """The count is in a line that is printed while a test is still running."""
+    tests, released = tmp_path / "test_hundred.py", tmp_path / "released"
+    tests.write_text(HUNDRED_TESTS.format(released=str(released)))
+
+    class Shown(io.StringIO):
+        def write(self, text: str) -> int:
+            if re.search(r"running: hundred tests \(\d+ s, \d+ of 100 tests\)", text):
+                released.touch()
+            return super().write(text)
+
+    with contextlib.redirect_stdout(Shown()) as shown:
+        step = run.Step(
+            "hundred tests", [(*run.PYTEST, "-p", "no:randomly", "-n", "2", str(tests))]
+        )
+        run.Run(1, progress_seconds=0.1).all_of([step])
+    assert shown.getvalue().splitlines()[-1].endswith("100 passed")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from bench import plots
 from queuegate_server.sync.session import LEASE
 from tests.e2e.documentation import console_pictures, lease_picture, terminal_pictures
+from tests.support.terminals import requires_terminal
 
 PICTURES = sorted(Path("docs/pictures").glob("*.*"))
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -18,6 +19,7 @@ def test_plots_show_the_figures_of_the_benchmarks() -> None:
         assert (plots.PICTURES / f"{name}.svg").read_text() == picture, "run `make pictures`"
 
 
+@requires_terminal
 def test_terminals_show_the_output_of_today() -> None:
     for name, picture in terminal_pictures.draw():
         committed = (terminal_pictures.PICTURES / f"{name}.svg").read_text()

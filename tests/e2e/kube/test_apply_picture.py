@@ -6,8 +6,9 @@ import pytest
 
 from tests.e2e.documentation import apply_picture
 from tests.e2e.kube.cluster import ApiServer, program
+from tests.support.terminals import requires_terminal
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), requires_terminal]
 
 
 def test_kubectl_shows_the_reason(cluster: ApiServer, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from queuegate_server.observe import logs
+from tests.support.terminals import requires_terminal
 from tests.unit.observe.test_logs import HOSTILE, log_everywhere, restored_logging
 
+pytestmark = requires_terminal
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 BEGINNING = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}Z \[(info     |warning  |error    )\] ")
 
