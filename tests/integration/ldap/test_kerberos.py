@@ -132,7 +132,7 @@ def test_a_server_without_gssapi(
 
 def test_a_hung_kdc_blocks_no_other_call(kdc: Kdc, configure: Configure) -> None:
     kdc.freeze()
-    config = configure(connect_timeout="2s")
+    config = configure(connect_timeout="5s")
     with (
         running_server("--config", str(config), environment=kdc.environment) as server,
         Client(server.address, timeout=60) as client,

@@ -233,7 +233,7 @@ async def test_a_failure_names_what_is_malformed(
     resolver: Build, reply: Reply, reason: str
 ) -> None:
     with hostile_directory(binding(reply)) as hostile:
-        opened = await resolver(hostile.url, **GIVEN, operation_timeout=2)
+        opened = await resolver(hostile.url, **GIVEN, operation_timeout=60)
         is_data = "with the option" in reason
         assert reason in await lookup_failure(opened, "bob", source_works=is_data)
 
@@ -392,7 +392,7 @@ async def test_only_an_extended_response_starts_tls(resolver: Build, reply: byte
 
     with hostile_directory(answer) as hostile:
         opened = await resolver(
-            hostile.url, **(GIVEN | {"start_tls": True}), connect_timeout=2, retry_after=60
+            hostile.url, **(GIVEN | {"start_tls": True}), connect_timeout=60, retry_after=60
         )
         failure = await lookup_failure(opened, "bob")
         assert "took longer" not in failure

@@ -34,7 +34,7 @@ from tests.support.servers.free_ports import free_port
 from tests.support.servers.slapd import Slapd
 
 FAST = {"connect_timeout": 0.4, "operation_timeout": 0.4, "lookup_timeout": 2}
-PATIENT = {"connect_timeout": 1.5, "operation_timeout": 1.5, "lookup_timeout": 20}
+PATIENT = {"connect_timeout": 4, "operation_timeout": 4, "lookup_timeout": 20}
 HANGS = 25
 """Seconds that only an unbounded lookup takes, even on a busy machine."""
 MANY = [f"nobody{n}" for n in range(50)]
@@ -126,11 +126,11 @@ async def test_rows_4_and_5_silent_server_costs_one_deadline_once(
     with port() as number:
         silent = f"{scheme}://127.0.0.1:{number}"
         opened = await resolver(
-            directory, urls=[silent, directory.url], connect_timeout=1.5, retry_after=60
+            directory, urls=[silent, directory.url], connect_timeout=4, retry_after=60
         )
         outcome, seconds = await timed(opened)
         assert outcome == BOB
-        assert 1.4 < seconds < HANGS
+        assert 3.9 < seconds < HANGS
         for _ in range(5):
             assert await opened.resolve("bob") == BOB
         assert dials(opened, silent) == 1
@@ -205,13 +205,13 @@ async def test_row_8_server_that_takes_binds_and_no_searches_is_left_alone(
             urls=[fake.url, directory.url],
             start_tls=False,
             allow_plaintext_bind=True,
-            operation_timeout=1,
+            operation_timeout=3,
             retry_after=60,
         )
         for _ in range(3):
             outcome, seconds = await timed(opened)
             assert outcome == BOB
-            assert seconds > 0.9
+            assert seconds > 2.9
         for _ in range(5):
             assert await opened.resolve("bob") == BOB
         assert len(fake.searches) == 3

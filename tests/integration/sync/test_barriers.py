@@ -98,7 +98,7 @@ def test_a_gate_that_hangs_is_waited_out(
         begin = time.monotonic()
         try:
             assert client.invalidate(["sam"], wait=True).waited_out == ("the child",)
-            assert time.monotonic() - begin < LEASE + 5
+            assert time.monotonic() - begin < LEASE + 30
         finally:
             child.send(signal.SIGCONT)
         assert child.ask("sam", "root.work")[0] == "False"

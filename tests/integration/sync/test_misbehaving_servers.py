@@ -141,9 +141,12 @@ def test_on_change_does_not_hold_up_the_lease() -> None:
         calls.append(threading.current_thread().name)
         blocked.wait(60)
 
-    with scripted_sync() as server, live_gate(server.address, on_change=blocks) as gate:
+    with (
+        scripted_sync(lease_millis=1_000) as server,
+        live_gate(server.address, on_change=blocks) as gate,
+    ):
         eventually(lambda: calls, ["queuegate-gate-on_change"])
-        end = time.monotonic() + 2  # the lease lasts 1 s
+        end = time.monotonic() + 2
         changes = 0
         while time.monotonic() < end or changes < 10:
             changes += 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 
+from queuegate.gate.bounds import MAX_LEASE_SECONDS
 from queuegate.v1 import sync_pb2
 from queuegate.v1.sync_pb2_grpc import SyncServiceServicer, add_SyncServiceServicer_to_server
 from tests.support.compiled_policies import yunikorn_part
@@ -48,7 +49,8 @@ class ScriptedSync(SyncServiceServicer):
 
         Args:
             scripts: The behaviour of the first streams.
-            greeting: Greeting fields of all other streams.
+            greeting: Greeting fields of all other streams. Their lease is the longest unless this
+                says otherwise, so that none ends on a busy machine.
         """
         self.opens: list[sync_pb2.SyncOpen] = []
         """The first messages of streams that behaved."""
@@ -57,7 +59,7 @@ class ScriptedSync(SyncServiceServicer):
         self.changed = threading.Event()
         """Set by a test to make streams send the policy again."""
         self._scripts = [*scripts]
-        self._greeting = greeting
+        self._greeting = {"lease_millis": int(MAX_LEASE_SECONDS * 1_000), **greeting}
 
     def Sync(self, request_iterator: Any, context: Any) -> Responses:  # noqa: N802 - the contract's
         self.streams += 1

@@ -1,6 +1,7 @@
 """Chains: several resolvers that a partition names as one."""
 
 import asyncio
+from typing import Any
 
 import hypothesis
 import pytest
@@ -150,18 +151,31 @@ async def test_each_resolver_keeps_its_own_guards(mode: ChainMode) -> None:
     assert refused.detail.startswith("resolver 'b': paused after repeated failures")
 
 
-async def test_a_slow_resolver_is_limited_by_its_own_time_and_bounds() -> None:
-    slow = FakeDirectory(sue=("x",))
+def chain_with_slow_resolver(slow: FakeDirectory, **options: Any) -> ResolverChain:
     slow.hold.clear()
-    options = ResolverOptions(lookup_timeout=0.5, max_concurrent=1)
-    members = [guarded("a"), GuardedResolver("b", slow, options, clock=ManualClock())]
+    given = ResolverOptions(max_concurrent=1, **options)
+    members = [guarded("a"), GuardedResolver("b", slow, given, clock=ManualClock())]
     members[1].bulkhead.max_waiting = 0
-    chain = ResolverChain("all", members, "first")
+    return ResolverChain("all", members, "first")
+
+
+async def test_a_slow_resolver_is_limited_by_its_own_bounds() -> None:
+    slow = FakeDirectory(sue=("x",))
+    chain = chain_with_slow_resolver(slow)
     look_up = asyncio.create_task(chain.resolve("sue"))
     await run_ready_callbacks()
     refused = await chain.resolve("bob")
     assert refused == LookupFailure("resolver 'b': too many lookups", too_many=True)
-    assert await look_up == LookupFailure("resolver 'b': no answer within 0.5 s (lookup_timeout)")
+    slow.hold.set()
+    assert await look_up == KnownUser(("x",))
+
+
+async def test_a_slow_resolver_is_limited_by_its_own_time() -> None:
+    slow = FakeDirectory(sue=("x",))
+    chain = chain_with_slow_resolver(slow, lookup_timeout=0.05)
+    assert await chain.resolve("sue") == LookupFailure(
+        "resolver 'b': no answer within 0.05 s (lookup_timeout)"
+    )
     assert slow.cancelled == 1
 
 

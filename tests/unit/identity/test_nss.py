@@ -143,11 +143,13 @@ HUNG = """
     accounts._LIBC.getgrouplist = getgrouplist
 
     async def main():
-        options = ResolverOptions(lookup_timeout=2, max_concurrent=2)
-        shared = GuardedResolver("os", NssResolver(options), options)
+        hasty = ResolverOptions(lookup_timeout=2, max_concurrent=2)
+        resolver = NssResolver(hasty)
+        shared = GuardedResolver("os", resolver, hasty)
         print((await shared.resolve("root")).detail)
         print((await shared.resolve("root")).detail)
-        print(type(await shared.resolve("daemon")).__name__)
+        patient = GuardedResolver("os", resolver, ResolverOptions(lookup_timeout=60))
+        print(type(await patient.resolve("daemon")).__name__)
         await shared.close()
 
     asyncio.run(main())
