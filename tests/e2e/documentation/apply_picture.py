@@ -1,4 +1,4 @@
-"""The picture of `kubectl apply` in docs/pictures: objects for four schedulers, of a real run.
+"""The picture of `kubectl apply` in docs/pictures: two Jobs for Kueue, of a real run.
 
 `python -m tests.e2e.documentation.apply_picture` makes it, with what `make kube-tools` builds.
 """
@@ -13,7 +13,6 @@ import yaml
 
 from tests.e2e.documentation import terminal_pictures
 from tests.e2e.kube.cluster import BUILT, ApiServer, program, running_cluster
-from tests.e2e.kube.custom_resources import Resource, define
 from tests.e2e.kube.queue_checks import (
     KUEUE,
     NAMESPACE,
@@ -22,7 +21,7 @@ from tests.e2e.kube.queue_checks import (
     serving,
     write_settings,
 )
-from tests.e2e.kube.reviews import SPEC, created
+from tests.e2e.kube.reviews import created
 
 PICTURE: Final = Path("docs/pictures/apply.svg")
 _POLICY: Final = """\
@@ -31,56 +30,42 @@ partitions:
     queues:
       - name: root
         queues:
-          - name: research
-            submitacl: bob
-          - name: production
-            submitacl: alice
           - name: namespaces
-            queues: &teams
-              - name: research
+            queues:
+              - name: ml
                 submitacl: bob
-                queues:
-                  - name: training
-              - name: production
+              - name: web
                 submitacl: alice
-                queues:
-                  - name: reports
-          - name: volcano
-            queues: *teams
-          - name: kai
-            queues: *teams
 """
 _QUEUES: Final[dict[str, Any]] = {
     "mode": "deny",
     "groups": "kubernetes",
-    "schedulers": {
-        "yunikorn": {},
-        "kueue": {},
-        "volcano": {"below": "root.volcano"},
-        "kai": {"below": "root.kai"},
-    },
+    "schedulers": {"kueue": {}},
 }
-_VOLCANO: Final = Resource("batch.volcano.sh", "Job", "jobs", "v1alpha1")
+_JOBS: Final = {"training": "ml", "reports": "web"}
+"""The names of the Jobs, which are also those of their LocalQueues and files, with their
+namespaces. Bob may use the queues of the first."""
 
 
 def draw(cluster: ApiServer, folder: Path) -> str:
-    """Apply the objects as bob, and return the picture."""
-    for name in (NAMESPACE, "research", "production"):
+    """Apply the Jobs as bob, and return the picture."""
+    for name in (NAMESPACE, *_JOBS.values()):
         path = "/api/v1/namespaces"
         created(cluster.ask("admin", "POST", path, {"metadata": {"name": name}}))
-    define(cluster, [_VOLCANO])
     config, ca = write_settings(folder / "settings", _QUEUES, _POLICY)
     objects = folder / "objects"
     objects.mkdir()
-    for name, documents in _files().items():
-        (objects / f"{name}.yaml").write_text(yaml.safe_dump_all(documents))
+    for name, namespace in _JOBS.items():
+        document = job(name, {KUEUE: name})
+        document["metadata"]["namespace"] = namespace
+        (objects / f"{name}.yaml").write_text(yaml.safe_dump(document))
     (folder / "kubeconfig").write_text(cluster.kubeconfig("bob"))
     variables = {
         "KUBECONFIG": str(folder / "kubeconfig"),
         "HOME": str(folder),
         "PATH": f"{BUILT.absolute()}{os.pathsep}{os.environ['PATH']}",
     }
-    commands = tuple(f"kubectl apply -f {name}.yaml" for name in _files())
+    commands = tuple(f"kubectl apply -f {name}.yaml" for name in _JOBS)
     with (
         serving(config, ca) as webhook,
         enforced_by(cluster, config, ca, webhook.address, _is_asked),
@@ -89,42 +74,9 @@ def draw(cluster: ApiServer, folder: Path) -> str:
 
 
 def _is_asked(cluster: ApiServer) -> bool:
-    path = "/apis/batch/v1/namespaces/production/jobs?dryRun=All"
-    probe = job("probe", {KUEUE: "serving"})
+    path = "/apis/batch/v1/namespaces/web/jobs?dryRun=All"
+    probe = job("probe", {KUEUE: "reports"})
     return cluster.ask("bob", "POST", path, probe).status_code == 403
-
-
-def _files() -> dict[str, list[dict[str, Any]]]:
-    """Return the objects in each file: one that bob may create, and one that he may not."""
-    files: dict[str, list[dict[str, Any]]] = {}
-    for name, namespace, queue in (
-        ("nightly", "research", "training"),
-        ("report", "production", "reports"),
-    ):
-        kueue = job(name, {KUEUE: queue})
-        volcano: dict[str, Any] = {
-            "apiVersion": "batch.volcano.sh/v1alpha1",
-            "kind": "Job",
-            "metadata": {"name": name},
-            "spec": {"queue": queue},
-        }
-        kai = _pod(f"{name}-kai", {"kai.scheduler/queue": queue})
-        path = f"root.{namespace}.{queue}"
-        yunikorn = _pod(f"{name}-yunikorn", {"yunikorn.apache.org/queue": path})
-        for file, thing in (
-            ("kueue", kueue),
-            ("volcano", volcano),
-            ("kai", kai),
-            ("yunikorn", yunikorn),
-        ):
-            thing["metadata"]["namespace"] = namespace
-            files.setdefault(file, []).append(thing)
-    return files
-
-
-def _pod(name: str, labels: dict[str, str]) -> dict[str, Any]:
-    metadata = {"name": name, "labels": labels}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": SPEC}
 
 
 def main() -> None:
