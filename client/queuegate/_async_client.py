@@ -81,7 +81,7 @@ class Client(AsyncClientMethods):
         return f"queuegate.aio.{type(self).__name__}({self.address!r})"
 
     def __reduce__(self) -> NoReturn:
-        """Raise TypeError, for `copy` and `pickle`."""
+        """Raise TypeError, because a client cannot be copied or pickled."""
         raise TypeError(f"a {self._OWNER} {_channel.NOT_COPIED}")
 
     async def __aenter__(self) -> Self:

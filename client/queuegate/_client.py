@@ -86,7 +86,7 @@ class Client(ClientMethods):
         return f"{type(self).__name__}({self.address!r})"
 
     def __reduce__(self) -> NoReturn:
-        """Raise TypeError, for `copy` and `pickle`."""
+        """Raise TypeError, because a client cannot be copied or pickled."""
         raise TypeError(f"a {self._OWNER} {_channel.NOT_COPIED}")
 
     def __enter__(self) -> Self:
