@@ -229,9 +229,7 @@ def plan(
     own = _validate_metadata(metadata)
     is_authorized = any(key == _AUTHORIZATION for key, _ in own)
     if is_authorized and token_file is not None:
-        raise ValueError(
-            f"metadata must not contain {_AUTHORIZATION!r} beside a token file, which sets it"
-        )
+        raise ValueError(f"metadata must not contain {_AUTHORIZATION!r} if a token file sets it")
     if (token_file is not None or is_authorized) and tls is None and not parsed.is_local:
         secret = f"metadata {_AUTHORIZATION!r}" if is_authorized else "the token"
         raise ValueError(

@@ -65,7 +65,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "mode": "`deny`; `warn` if the object is accepted nevertheless; `off` if the decision is about"
     " no object.",
     "queue": "The queue in the request, or the application's queue. Empty if the name in an object"
-    " cannot be that of a queue.",
+    " cannot be a queue's name.",
     "access": "`submit` or `admin`. Only for queues.",
     "action": "`view`, `view_logs`, `modify`, `move` or `admin`. Only for applications.",
     "owner": "The application's owner; with Spark, the user that it runs for.",

@@ -91,7 +91,7 @@ def test_authorization_is_guarded_as_a_token_is(kind: Any, tmp_path: Path) -> No
     assert "secret" not in str(caught.value)
     token = tmp_path / "token"
     token.write_text("abc")
-    with pytest.raises(ValueError, match="'authorization' beside a token file"):
+    with pytest.raises(ValueError, match="'authorization' if a token file sets it"):
         kind("127.0.0.1:1", metadata=secret, token_file=token)
 
 

@@ -20,7 +20,7 @@ def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
         ops = ops_address(server)
         hanging = pids(server)[1]
         freeze(hanging)
-        event = "a worker does not answer and will be killed"
+        event = "a worker is not responding and will be killed"
 
         def killed() -> list[tuple[int, int, float]]:
             """Return who was killed: the other one, too, if the machine did not let it answer."""

@@ -207,7 +207,7 @@ class LocalPartition:
 
     def _known(self, level: int, path: str) -> Chain | None:
         """Return the chain of a level if it has been built for queues on the path. The contract
-        does not rule out that queues of other paths have the level as well.
+        allows queues on other paths to share the level.
         """
         chain = self._levels.get(level)
         if chain is None:

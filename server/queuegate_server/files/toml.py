@@ -1,4 +1,4 @@
-"""Reads data that stands in TOML files beside the modules that use it."""
+"""Reads data from TOML files beside the modules that use it."""
 
 import tomllib
 from pathlib import Path

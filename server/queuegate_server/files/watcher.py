@@ -162,7 +162,7 @@ class FileWatcher(Generic[T]):
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the contents differ from the last read, until closed.
 
-        A change counts within a second. Files that are being written are left until they rest.
+        A change is noticed within a second. Files are read once they have stopped changing.
         """
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
@@ -195,7 +195,7 @@ class FileWatcher(Generic[T]):
                 raise
             message = self._took_too_long
         except ThreadsExhausted:
-            message = "earlier attempts to read it are still hanging"
+            message = "earlier attempts to read it are still stuck"
         raise OSError(None, message, self.name)
 
     def _keep_polling(self, poll: Poll, logged: str) -> str:

@@ -137,8 +137,8 @@ class Mistakes:
         ]
         if now < self._foreign_until:
             mistakes.append(
-                "others write statuses to Redis with a different secret: is fleet.secret_file the "
-                "same on all replicas? If it is another fleet, give it a fleet.prefix of its own"
+                "others write statuses to Redis with a different secret: use the same "
+                "fleet.secret_file on all replicas, or give another fleet its own fleet.prefix"
             )
         if clocks := self._clocks.mistake(now):
             mistakes.append(clocks)

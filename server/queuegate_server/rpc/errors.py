@@ -67,7 +67,7 @@ class RateLimited(Exception):
     """The caller exceeded its rate limit."""
 
     def __init__(self, retry_after: float) -> None:
-        super().__init__("the caller exceeds its rate of calls per second (limits.caller_rate)")
+        super().__init__("the caller exceeds its call rate (limits.caller_rate)")
         self.retry_after = retry_after
 
 

@@ -73,7 +73,7 @@ class GroupSource(StrEnum):
 def _label_key(text: str) -> str:
     if not _LABEL_KEY.fullmatch(text):
         raise ValueError(
-            f"{text} is not the key of a label: write example.com/queue, or a key without a prefix"
+            f"{text} is not a label key: write it like example.com/queue, or without a prefix"
         )
     return text
 
@@ -86,7 +86,7 @@ def _kind(text: str) -> str:
         )
     if _VERSION.fullmatch(text):
         raise ValueError(
-            f"begins with the version of an API, not with a group: write {text.partition('/')[2]}"
+            f"begins with an API version instead of a group: write {text.partition('/')[2]}"
         )
     return text
 
@@ -94,8 +94,8 @@ def _kind(text: str) -> str:
 def _field(text: str) -> str:
     if not _FIELD.fullmatch(text):
         raise ValueError(
-            "not the path of a field: write its names from the object down, with dots in between,"
-            " such as spec.scheduling.queue"
+            "not a field path: write its names from the top down, joined by dots, such as"
+            " spec.scheduling.queue"
         )
     return text
 
@@ -107,7 +107,7 @@ def _like(pattern: re.Pattern[str]) -> WithJsonSchema:
 
 def _pattern(text: str) -> str:
     if not text or len(text) > _MAX_PATTERN:
-        raise ValueError(f"a pattern has 1 to {_MAX_PATTERN} characters")
+        raise ValueError(f"must be 1 to {_MAX_PATTERN} characters long")
     from queuegate_server.formats.yunikorn import go_regexp  # noqa: PLC0415 - slow, rarely needed
 
     try:
@@ -133,7 +133,7 @@ def _template(text: str) -> str:
 
 def _cohort_template(text: str) -> str:
     if "{namespace}" in text:
-        raise ValueError("cohorts belong to no namespace: remove {namespace}")
+        raise ValueError("cohorts have no namespace: remove {namespace}")
     return _template(text)
 
 
@@ -200,15 +200,15 @@ class KueueScheduler(Scheduler):
             )
             raise ValueError(
                 f"{upper} ({first}) can give a queue {path} one of {lower} ({second}), so that an"
-                " ACL for the first would also allow the second: let each begin with a path of its"
-                f" own, as in {KUEUE}: {_kueue_defaults()}, and move the queues below it in the"
+                " ACL for the first would also allow the second: start each with a different path,"
+                f" as in {KUEUE}: {_kueue_defaults()}, and move the queues below these paths in the"
                 " policy"
             )
         for name in KUEUE_TEMPLATES:
             if is_ambiguous(getattr(self, name)):
                 raise ValueError(
-                    f"{name} can give two queues the same path, because a name may contain what"
-                    " stands between the placeholders: write a dot or an underscore between them"
+                    f"{name} can give two queues the same path, because a name may contain the text"
+                    " between the placeholders: put a dot or an underscore between them"
                 )
         return self
 

@@ -48,7 +48,7 @@ class SettingsReader(Generic[T]):
         except TimeoutError:
             message = f"reading them took longer than {READ_TIMEOUT:g} s"
         except StillRunning:
-            message = "an earlier attempt to read them is still hanging"
+            message = "an earlier attempt to read them is still stuck"
         except OSError as error:
             message = f"no thread can be started to read them: {error.strerror}"
         raise SettingsError([error_in("settings", message)])

@@ -96,9 +96,9 @@ class WorkerProcess:
                 missed = 0
                 await asyncio.sleep(seconds / MAX_MISSED_PINGS)
         self.was_silent = True
-        self.failure = f"it did not answer for {limit:g} s"
+        self.failure = f"no answer for {limit:g} s"
         fields = {"index": self.index, "pid": self.pid, "seconds": limit}
-        _LOG.error("a worker does not answer and will be killed", extra=fields)
+        _LOG.error("a worker is not responding and will be killed", extra=fields)
         self.kill()
 
     async def wait(self) -> int:

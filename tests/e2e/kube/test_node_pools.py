@@ -30,7 +30,7 @@ REASONS = {
     "mutator": "KAI may join the node pool with the project of the pod's owner",
     "owner": "KAI may join the node pool with the project of the pod's owner",
     "referrer": "other objects take this template or these labels",
-    "template": "the object takes a template from another one",
+    "template": "the object uses another object's template",
 }
 POLICY: str = table(__file__, "POLICY")
 _numbers = itertools.count()

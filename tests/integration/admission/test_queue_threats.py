@@ -113,7 +113,7 @@ def test_an_object_inside_another_is_checked_like_one_of_its_kind(tmp_path: Path
         assert f"root.prod (set in {where})" in answer["status"]["message"]
         labels = {"labelsFrom": {KEY: {"expression": "workflow.parameters.queue"}}}
         answer = webhook.review("/queues", review("bob", {}, spec={"workflowMetadata": labels}))
-        assert "an expression gives the key or the value" in answer["status"]["message"]
+        assert "the key or the value is an expression" in answer["status"]["message"]
 
 
 def test_ways_that_remain(tmp_path: Path) -> None:

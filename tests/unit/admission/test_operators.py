@@ -118,7 +118,7 @@ def test_an_operator_in_another_namespace_is_known_by_the_name_of_its_account() 
     [found] = warnings("^system:serviceaccount:tools:tekton-pipelines-controller$")
     assert "matches the account of Tekton Pipelines, which may fetch" in found
     [found] = warnings("^system:serviceaccount:tools:controller$")
-    assert "is no account that queuegate knows" in found
+    assert "is not an account that queuegate knows" in found
 
 
 def test_an_unknown_account() -> None:
@@ -126,10 +126,10 @@ def test_an_unknown_account() -> None:
     manager = "^system:serviceaccount:kueue-system:kueue-controller-manager$"
     [found] = warnings(manager, pattern)
     assert found == (
-        f'1]: "{pattern}" is no account that queuegate knows: if it creates pods from a kind that'
-        " is not checked, everyone who may create one may use every queue (list it in the ACLs of"
-        " its queues instead, or move it to exempt once you have made sure that all of its kinds"
-        " are checked)"
+        f'1]: "{pattern}" is not an account that queuegate knows: if it creates pods from a kind'
+        " that is not checked, everyone who may create such objects may use every queue (list it in"
+        " the ACLs of its queues instead, or move it to exempt once you have made sure that all of"
+        " its kinds are checked)"
     )
     assert not warnings(pattern, key="exempt")
 

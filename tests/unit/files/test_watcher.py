@@ -63,7 +63,7 @@ async def test_threads_that_hang_are_bounded(hanging: Hanging) -> None:
         given_up.cancel()
         await asyncio.wait([given_up])
     for _ in range(2):
-        with pytest.raises(OSError, match="earlier attempts to read it are still hanging"):
+        with pytest.raises(OSError, match="earlier attempts to read it are still stuck"):
             await file.read()
     assert hanging.begun == 4
 

@@ -183,7 +183,7 @@ async def test_reading_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch) -> 
     while not begun.is_set():
         with pytest.raises(SettingsError, match="reading them took longer"):
             await settings.read()
-    with pytest.raises(SettingsError, match="an earlier attempt to read them is still hanging"):
+    with pytest.raises(SettingsError, match="an earlier attempt to read them is still stuck"):
         await settings.read()
     may_go_on.set()
     monkeypatch.setattr(reload, "READ_TIMEOUT", 30.0)

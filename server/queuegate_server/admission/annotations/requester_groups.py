@@ -168,8 +168,8 @@ class RequesterGroups:
             if name not in self._logged and len(self._logged) < MAX_LOGGED_NAMES:
                 self._logged.add(name)
                 _LOG.warning(
-                    "a group is not written into the annotation, because YuniKorn would refuse"
-                    " users with its name: rename the group, or remove it from the policy",
+                    "a group is left out of the annotation, because YuniKorn would refuse users"
+                    " in a group of this name: rename the group, or remove it from the policy",
                     extra={"group": quoted(name)},
                 )
 

@@ -104,7 +104,7 @@ def _reason_sentence(user: str, check: RequiredCheck, decision: Decision) -> str
 
 
 def _reader(check: RequiredCheck) -> str:
-    """Return which scheduler reads the queue in a place, if others read other queues there."""
+    """Name the scheduler that reads the queue in a place, if others read other queues there."""
     if not check.is_one_of_several:
         return ""
     if check.scheduler.startswith(PLACES):

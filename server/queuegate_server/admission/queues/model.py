@@ -33,30 +33,30 @@ UNKNOWN_POOL: Final = "{pool}"
 """Stands for the name that KAI builds from a project and the node pool of another object."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNKNOWN_PROJECT: "KAI may join the node pool with the project of the pod's owner, so the queue"
-    " cannot be checked: in a pod, or in the template of a built-in kind, write the label of the"
-    " queue beside it; elsewhere, remove the node pool or the object's owner; in a pod without an"
-    " owner, the label project suffices",
-    UNKNOWN_REFERRER: "other objects take this template or these labels, and KAI may join the node"
-    " pool with their project, so the queue cannot be checked: write the label of the queue beside"
-    " the node pool",
-    UNKNOWN_TEMPLATE: "the object takes a template from another one, and KAI may join the node pool"
-    " with the project there, so the queue cannot be checked: write the label of the queue beside"
-    " the node pool, or among the object's own labels",
+    " cannot be checked: in a pod, or in the template of a built-in kind, add the queue label"
+    " beside it; elsewhere, remove the node pool or the object's owner; in a pod without an owner,"
+    " the label project is enough",
+    UNKNOWN_REFERRER: "other objects use this template or these labels, and KAI may join the node"
+    " pool with their project, so the queue cannot be checked: add the queue label beside the node"
+    " pool",
+    UNKNOWN_TEMPLATE: "the object uses another object's template, and KAI may join the node pool"
+    " with the project there, so the queue cannot be checked: add the queue label beside the node"
+    " pool, or to the object's own labels",
     UNKNOWN_POOL: "other objects' pods get this project, and KAI may join it with their node pool,"
-    " so the queue cannot be checked: write the label of the queue beside the project",
-    EXPRESSION: "an expression gives the key or the value, so the queue cannot be checked: write"
-    " both as text",
-    FETCHED: "the template is read from elsewhere when the pods are created, so the queues in it"
-    " cannot be checked: write the pod's template, labels and annotations into the object",
+    " so the queue cannot be checked: add the queue label beside the project",
+    EXPRESSION: "the key or the value is an expression, so the queue cannot be checked: write"
+    " both as plain text",
+    FETCHED: "the template is read from elsewhere when the pods are created, so its queues cannot"
+    " be checked: put the pod template, labels and annotations into the object",
     UNREADABLE: "the labels or annotations cannot be read, so the queues among them cannot be"
-    " checked: write key:value,key:value, with at most 4096 characters and 100 entries, or a"
-    " property for each of them",
-    TEXT: "the object is written as text, so the queues in it cannot be checked: write it as a map"
-    " in its place, or create the object yourself",
+    " checked: write key:value,key:value, with at most 4096 characters and 100 entries, or one"
+    " property each",
+    TEXT: "the object is written as text, so its queues cannot be checked: write it as a map, or"
+    " create the object yourself",
     PATCH: "the patch may change labels or annotations, so the queues among them cannot be checked:"
-    " leave out metadata, from and backslashes, and change the new object yourself",
+    " remove metadata, from and backslashes from it, and change the created object yourself",
     OPTIONS: "spark-submit would read the text as an option, so the queues in it cannot be checked:"
-    " write the path of the application into mainApplicationFile, and options into sparkConf",
+    " put the application's path in mainApplicationFile, and options in sparkConf",
 }
 """Why the names behind each of these cannot be checked, and the remedy."""
 LOCAL_QUEUES: Final = "localqueues"

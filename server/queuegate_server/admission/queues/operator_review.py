@@ -26,8 +26,8 @@ _NAMESPACE: Final = re.compile(rf"{SERVICE_ACCOUNT}([a-z0-9][-a-z0-9]*):")
 _PART: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _MAX_NAMED: Final = 5
 _UNKNOWN: Final = (
-    "is no account that queuegate knows: if it creates pods from a kind that is not checked,"
-    " everyone who may create one may use every queue"
+    "is not an account that queuegate knows: if it creates pods from a kind that is not checked,"
+    " everyone who may create such objects may use every queue"
 )
 _REMEDY_OF_UNKNOWN: Final = (
     "list it in the ACLs of its queues instead, or move it to exempt once you have made sure that"
@@ -81,7 +81,7 @@ def pattern_warnings(queues: QueueChecks, source_map: SourceMap) -> Iterator[Dia
 def _too_wide(pattern: str, compiled: Any) -> str:
     """Return why a pattern matches more names than its author may expect; empty if it does not."""
     if not _is_anchored(pattern):
-        return "also matches longer names, which contain what it describes"
+        return "also matches longer names that contain a match"
     for namespace in _namespaces(pattern):
         if compiled.search(f"{SERVICE_ACCOUNT}{namespace}:{_NO_ACCOUNT}"):
             return f"matches every account of the namespace {namespace}"

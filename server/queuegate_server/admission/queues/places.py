@@ -224,7 +224,7 @@ def build_places(settings: QueueChecks) -> Places:
 
 
 def own_scheduler(position: int) -> str:
-    """Return the name that stands for the scheduler of a custom place, by its position."""
+    """Return the scheduler name for a custom place, by its position."""
     return f"{PLACES}[{position}]"
 
 

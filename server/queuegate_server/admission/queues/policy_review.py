@@ -44,8 +44,8 @@ _RENAME: Final = "rename one of them, here and in the scheduler"
 _LINES: Final = "queuegate-server validate --config prints their lines"
 _PROVIDED: Final = "provided"
 _ELSEWHERE: Final = (
-    "YuniKorn may place applications in other queues than those they name, which admission.queues"
-    " checks"
+    "YuniKorn may place applications in queues other than the ones they name, and admission.queues"
+    " checks only those"
 )
 
 
@@ -278,14 +278,14 @@ def _placement_warnings(text: PolicyText, opened: Policy, partition: str) -> Ite
             elif each.rules[0].filter is not None:
                 diagnostics.warning(
                     rule.position,
-                    f"{_ELSEWHERE}: the rule {_PROVIDED} has a filter, so that it does not place"
-                    " the applications of all users",
+                    f"{_ELSEWHERE}: the rule {_PROVIDED} has a filter, so it does not apply"
+                    " to all users",
                     "remove the filter",
                 )
             elif each.rules[0].parent is not None:
                 diagnostics.warning(
                     rule.position,
-                    f"{_ELSEWHERE}: the rule {_PROVIDED} has a parent, below which it looks for"
+                    f"{_ELSEWHERE}: the rule {_PROVIDED} has a parent, below which it looks up"
                     " names that do not begin with root.",
                     "name queues by their full path, or remove the parent",
                 )

@@ -70,7 +70,7 @@ class UsableQueues:
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """A search, with what it has found so far."""
+    """A search and its results so far."""
 
     _queue_names: QueueNames
     _place: QueueName

@@ -47,7 +47,7 @@ def annotation_configurations(
         }
 
     mutate = {
-        COMMENT: "In a second call, it would take its own annotation for one that the user wrote.",
+        COMMENT: "In a second call, it would mistake its own annotation for one from the user.",
         **webhook("mutate", "/mutate"),
         "reinvocationPolicy": "Never",
         "rules": [

@@ -92,7 +92,7 @@ def _queue_configurations(
         webhooks.append(
             {
                 COMMENT: "All other kinds, if a label or annotation of the object itself names a "
-                "queue that is new.",
+                "new queue.",
                 **_webhook("others.queues.queuegate.io", mode, service),
                 "matchConditions": [other, conditions.NOT_A_SECRET, *who, *change],
                 "rules": [rule(["CREATE", "UPDATE"], _ALL, [_ALL, f"{_ALL}/status"])],
@@ -169,5 +169,5 @@ def _about_listed(settings: QueueChecks) -> str:
     return (
         f"{text}\n"
         f"With `unqueued: {settings.unqueued}`, creating any of these kinds, such as a pod, needs "
-        "an answer\nof the webhook, whether the object names a queue or not."
+        "an answer\nfrom the webhook, whether the object names a queue or not."
     )

@@ -29,7 +29,7 @@ def test_a_name_from_an_expression_is_an_obstacle(key: str, scheduler: str) -> N
     assert [(each.scheduler, each.where) for each in found.obstacles] == [
         (scheduler, f'spec.workflowMetadata.labelsFrom["{key}"]')
     ]
-    assert "an expression gives the key or the value" in found.obstacles[0].message
+    assert "the key or the value is an expression" in found.obstacles[0].message
     assert required("argoproj.io/Workflow", {"spec": spec}, {"spec": spec}) == EMPTY
 
 

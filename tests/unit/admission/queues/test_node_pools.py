@@ -80,7 +80,7 @@ def test_node_pools_in_templates_of_other_objects(
     """The project may be that of an object which refers to the template."""
     found = required(kind, value)
     assert [each.where for each in found.obstacles] == [f'{where}.labels["{POOL}"]']
-    assert "write the label of the queue beside the node pool" in found.obstacles[0].message
+    assert "add the queue label beside the node pool" in found.obstacles[0].message
     assert required(kind, value, value) == EMPTY
     text = json.dumps(value)
     with_queue = json.loads(text.replace(json.dumps({POOL: "gpu"}), json.dumps(QUEUED)))
@@ -108,7 +108,7 @@ def test_node_pools_in_objects_that_refer_to_a_template(
         value = {"metadata": {"labels": labels_of_object}, "spec": spec}
         found = required(kind, value)
         assert required(kind, value, value) == EMPTY
-        return any("takes a template from another one" in each.message for each in found.obstacles)
+        return any("uses another object's template" in each.message for each in found.obstacles)
 
     assert refused()
     assert not refused(**{QUEUE_LABEL: "dev"})
@@ -125,7 +125,7 @@ def test_projects_that_pods_of_others_get(kind: str, value: dict[str, Any], wher
     """They may have a node pool."""
     found = required(kind, value)
     assert [each.where for each in found.obstacles] == [f'{where}.labels["project"]']
-    assert "write the label of the queue beside the project" in found.obstacles[0].message
+    assert "add the queue label beside the project" in found.obstacles[0].message
     assert required(kind, value, value) == EMPTY
     beside = {"project": "a", QUEUE_LABEL: "dev"}
     queued = json.loads(json.dumps(value).replace(json.dumps({"project": "a"}), json.dumps(beside)))

@@ -63,7 +63,7 @@ func (d *decider) Decide(question *Question) (Answer, bool) {
 	return d.answer(from, fresh, question)
 }
 
-// answer returns the decision of a memo if it is valid, after telling the program.
+// answer returns the decision of a memo if it is valid, after passing it to the program.
 func (d *decider) answer(from *state, memo *memo, question *Question) (Answer, bool) {
 	answer, holds := d.check(from, memo)
 	if holds && d.onDecision != nil {

@@ -147,8 +147,8 @@ func (s *session) receive(
 	return nil, nil
 }
 
-// release gives up the stream's lease, and returns the message that releases it. closed is whether this
-// gate does not decide again.
+// release gives up the stream's lease, and returns the message that releases it. closed means
+// that this gate will not decide again.
 func (s *session) release(now time.Duration, closed bool) *queuegatev1.SyncRequest {
 	s.pings = nil
 	s.leaseUntil.Store(min(s.leaseUntil.Load(), int64(now)))

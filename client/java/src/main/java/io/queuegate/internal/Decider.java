@@ -110,7 +110,7 @@ final class Decider {
     return current(from, NO_DECISION, entry) != null;
   }
 
-  /** Returns the decision of a memo if it is valid, after telling the program; else null. */
+  /** Returns the decision of a memo if it is valid, after passing it to the program; else null. */
   private Decision answer(Replica.State from, Memory.Memo memo) {
     Decision decision = current(from, memo.decision, memo.entry);
     if (decision != null && onDecision != null) {

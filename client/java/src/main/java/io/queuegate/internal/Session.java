@@ -202,7 +202,7 @@ final class Session {
     return SyncRequest.newBuilder().setRelease(SyncRelease.getDefaultInstance()).build();
   }
 
-  /** Gives up the lease of a gate that does not decide again, and returns the message that says so. */
+  /** Gives up the lease of a gate that will not decide again, and returns the message that says so. */
   SyncRequest close(long now) {
     release(now);
     return SyncRequest.newBuilder().setRelease(SyncRelease.newBuilder().setClosed(true)).build();
