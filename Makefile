@@ -31,8 +31,6 @@ PYTEST_ARGS ?=
 # Which fuzz targets run (empty: all), and how long each.
 FUZZ ?=
 FUZZ_SECONDS ?= 60
-# The name of the webhook's Service, for its certificate.
-WEBHOOK ?= queuegate-admission.yunikorn.svc
 # The commit for `make bench-beside`, and its number of rounds.
 REV ?=
 ROUNDS ?= 5
@@ -50,7 +48,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help serve test verify verify-touched $(DOORS:%=verify-%) quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers bench-beside known-revision pictures webhook-certificate kube-tools dist image image-test sbom clean
+.PHONY: help serve test verify verify-touched $(DOORS:%=verify-%) quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers bench-beside known-revision pictures kube-tools dist image image-test sbom clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-26s %s\n", $$1, $$2 }'
@@ -158,9 +156,6 @@ pictures: $(VERIFY) ## draw docs/pictures: benchmark plots, terminal sessions, l
 	$(BIN)/python -m tests.e2e.documentation.console_pictures
 	@# Needs what `make kube-tools` builds.
 	$(BIN)/python -m tests.e2e.documentation.apply_picture
-
-webhook-certificate: $(SERVE) ## make a certificate for the admission webhook, signed by its own CA
-	$(BIN)/python deploy/admission/own-ca/make_certificate.py --host $(WEBHOOK)
 
 kube-tools: ## build what tests/e2e/kube run: etcd, Kubernetes' control plane, kubectl, Kueue (Go, about 20 minutes)
 	cd tests/e2e/kube/tools && go build -trimpath -o $(CURDIR)/$(TOOLS)/kube/ \

@@ -1,12 +1,12 @@
 """Measures how many reviews the admission webhook answers, and how fast, with hey over HTTPS."""
 
-import base64
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,10 +14,10 @@ from bench import processes
 from bench.command import CannotMeasure, Scale, main
 from bench.peers.install import go_program
 from bench.results import Part, Table, spread
+from queuegate_server.admission.certificate.issuer import issue
 from tests.support.go_toolchain import Program
 
 HEY: Final = Program("github.com/rakyll/hey", "v0.1.5")
-_CERTIFICATE: Final = Path(__file__).parents[1] / "deploy/admission/own-ca/make_certificate.py"
 _CONNECTIONS: Final = (1, 8, 64)
 
 
@@ -85,10 +85,8 @@ def _reviews() -> dict[str, dict[str, object]]:
 @contextmanager
 def _webhook(folder: Path) -> Iterator[str]:
     """Run the webhook with settings that never match, which is the longest path."""
-    subprocess.run([sys.executable, str(_CERTIFICATE), str(folder)], check=True)
-    secret = json.loads((folder / "secret.yaml").read_text())
-    for name, content in secret["data"].items():
-        (folder / name).write_bytes(base64.b64decode(content))
+    for name, content in issue("localhost", datetime.now(UTC), {}).items():
+        (folder / name).write_bytes(content)
     configs = folder / "configs"
     configs.mkdir()
     (configs / "admissionController.accessControl.externalUsers").write_text("^portal$,^livy-")

@@ -12,3 +12,5 @@ chart.SCHEMA.write_text(chart.generate())
 webhooks.WITHOUT_QUEUES.write_text(webhooks.generate_without_queues())
 webhooks.QUEUES.write_text(webhooks.generate_queues())
 webhooks.CHART.write_text(webhooks.generate_chart())
+for file, text in webhooks.generate_bases().items():
+    file.write_text(text)

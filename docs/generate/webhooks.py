@@ -36,7 +36,10 @@ QUEUES: Final = Path("deploy/admission/queues/webhooks.yaml")
 SETTINGS: Final = Path("deploy/admission/queues/settings.yaml")
 """The ConfigMap with the settings that QUEUES fits."""
 CHART: Final = Path("deploy/helm/queuegate/queues.yaml")
+BASES: Final = Path("deploy/queues")
+"""Contains a folder for each scheduler, with settings and the configuration that fits them."""
 _SERVICE: Final = Service("yunikorn", "queuegate-admission")
+_SERVICE_OF_BASES: Final = Service("queuegate", "queuegate-admission")
 _COMMENT: Final = "# `make docs-generated` writes this file.\n"
 
 
@@ -52,6 +55,17 @@ def generate_queues() -> str:
     settings = yaml.safe_load(config_map["data"]["queuegate.yaml"])["admission"]
     documents = queue_configurations(Admission.model_validate(settings), _SERVICE, _SERVICE.name)
     return f"{_COMMENT}{render(documents)}"
+
+
+def generate_bases() -> dict[Path, str]:
+    """Return the configurations that fit the settings in each folder of BASES, by their files."""
+    found = {}
+    for file in sorted(BASES.glob("*/queuegate.yaml")):
+        settings = yaml.safe_load(file.read_text(encoding="utf-8"))["admission"]
+        admission = Admission.model_validate(settings)
+        documents = webhook_configurations(admission, _SERVICE_OF_BASES, _SERVICE_OF_BASES.name)
+        found[file.with_name("webhooks.yaml")] = f"{_COMMENT}{render(documents)}"
+    return found
 
 
 def generate_chart() -> str:

@@ -64,7 +64,16 @@ def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
 
 
 def own_containers(manifests: Iterable[Manifest]) -> list[tuple[Manifest, Manifest]]:
-    """Return our containers, each with the specification of its pod."""
+    """Return the containers of our servers, each with the specification of its pod."""
+    return [(pod, each) for pod, each in _ours(manifests) if "ports" in each]
+
+
+def certificate_containers(manifests: Iterable[Manifest]) -> list[tuple[Manifest, Manifest]]:
+    """Return the containers that keep certificates, each with the specification of its pod."""
+    return [(pod, each) for pod, each in _ours(manifests) if "certificate" in each["args"]]
+
+
+def _ours(manifests: Iterable[Manifest]) -> list[tuple[Manifest, Manifest]]:
     containers = []
     for deployment in of_kind(manifests, "Deployment"):
         pod = deployment["spec"]["template"]["spec"]
@@ -75,13 +84,19 @@ def own_containers(manifests: Iterable[Manifest]) -> list[tuple[Manifest, Manife
 
 def settings_of(manifests: Iterable[Manifest], pod: Manifest) -> dict[str, str]:
     """Return the mounted settings, as file names and texts."""
-    named = {volume.get("configMap", {}).get("name") for volume in pod["volumes"]}
+    named = {name for volume in pod["volumes"] for name in _config_maps(volume)}
     return {
         name: text
         for each in of_kind(manifests, "ConfigMap")
         if each["metadata"]["name"] in named and "queuegate.yaml" in each["data"]
         for name, text in each["data"].items()
     }
+
+
+def _config_maps(volume: Manifest) -> list[str]:
+    """Return the ConfigMaps that a volume contains."""
+    sources = (volume, *volume.get("projected", {}).get("sources", ()))
+    return [each["configMap"]["name"] for each in sources if "configMap" in each]
 
 
 def check_hardening(pod: Manifest, container: Manifest) -> None:
@@ -93,7 +108,7 @@ def check_hardening(pod: Manifest, container: Manifest) -> None:
     assert security["capabilities"] == {"drop": ["ALL"]}
     assert security["seccompProfile"] == {"type": "RuntimeDefault"}
     assert set(container["resources"]["requests"]) == {"cpu", "memory"}
-    assert container.keys() >= set(PROBES)
+    assert "ports" not in container or container.keys() >= set(PROBES)
 
 
 def check_names(manifests: Iterable[Manifest], pod: Manifest, container: Manifest) -> None:
@@ -123,7 +138,7 @@ def check_selectors(manifests: list[Manifest]) -> None:
     for service in services:
         wanted = service["spec"]["selector"].items()
         (template,) = [each for each in templates if wanted <= each["metadata"]["labels"].items()]
-        ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+        ports = {port["name"] for port in template["spec"]["containers"][0].get("ports", ())}
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
     for kind in ("PodDisruptionBudget", "NetworkPolicy"):
         for each in of_kind(manifests, kind):
@@ -179,8 +194,9 @@ def started(
         (Path(mounted) / name).write_text(here(text), encoding="utf-8")
     *wrapper, _ = container.get("command", ("queuegate-server",))
     command = [*wrapper, *server_command(*map(here, container["args"]))]
+    directory = here(container["workingDir"]) if "workingDir" in container else None
     variables = {each["name"]: here(each["value"]) for each in container.get("env", ())}
-    with announced(start_command(command, variables)) as (server, line):
+    with announced(start_command(command, variables, directory)) as (server, line):
         assert line.startswith("serving ")
         for probe in PROBES:
             asked = container[probe]["httpGet"]
@@ -208,9 +224,10 @@ def _mounted(
         here = folder / mount["name"]
         here.mkdir()
         volume = volumes[mount["name"]]
-        name = volume.get("configMap", {}).get("name") or volume.get("secret", {}).get("secretName")
-        for key, text in contents.get(name, {}).items():
-            (here / key).write_text(text, encoding="utf-8")
+        name = volume.get("secret", {}).get("secretName")
+        for each in (name, *_config_maps(volume)):
+            for key, text in contents.get(each, {}).items():
+                (here / key).write_text(text, encoding="utf-8")
         if "secret" in volume and name not in contents:
             ca = trustme.CA()
             write_certificate(ca, here)

@@ -24,6 +24,7 @@ from queuegate_server.admission.annotations.yunikorn_settings import (
     read_settings,
 )
 from queuegate_server.admission.annotations.yunikorn_settings_lint import lint_settings
+from queuegate_server.admission.kubernetes_api import KubernetesApi
 from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
 from queuegate_server.admission.server.endpoints import Endpoint
 from queuegate_server.admission.server.https_server import WebhookServer
@@ -194,7 +195,9 @@ def _endpoints(
 
     namespaces = None
     if options.namespace_annotations:
-        fetch = partial(fetch_annotations, options.api_server, options.service_account)
+        fetch = partial(
+            fetch_annotations, KubernetesApi(options.api_server, options.service_account)
+        )
         namespaces = NamespaceCache(fetch, time.monotonic)
     further = () if backend is None else backend.register(metrics.registry, is_processed)
     annotations = AnnotationReviews(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from queuegate_server.admission.kubernetes_api import ACCOUNT, URL
+from queuegate_server.cli.admission_certificate import certificate
 from queuegate_server.cli.admission_manifest import VARIABLES, manifest, settings_variables
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.identity.resolver_types import types
@@ -52,13 +54,13 @@ _option: Final = functools.partial(click.option, show_default=True, show_envvar=
 )
 @_option(
     "--api-server",
-    default="https://kubernetes.default.svc",
+    default=URL,
     help="The URL of the Kubernetes API, for --namespace-annotations.",
 )
 @_option(
     "--service-account",
     type=_FOLDER,
-    default="/var/run/secrets/kubernetes.io/serviceaccount",
+    default=ACCOUNT,
     help="The folder with token and ca.crt, for --namespace-annotations.",
 )
 def admission(
@@ -170,6 +172,7 @@ def _settings(read: Callable[[], Settings]) -> Settings:
 
 
 admission.add_command(manifest)
+admission.add_command(certificate)
 
 
 def _announce(address: str, ops_url: str) -> None:

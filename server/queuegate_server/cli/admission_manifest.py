@@ -16,6 +16,7 @@ from queuegate_server.cli.command import (
     overrides_option,
     read_or_fail,
 )
+from queuegate_server.cli.kubernetes_options import object_name, service_option
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.settings.load import PREFIX, SettingsError, load_with_origins
 
@@ -25,37 +26,15 @@ _OPTIONS: Final = frozenset(
     f"{VARIABLES}_{option}"
     for option in ("DEFAULTS", "CONFIGS", "NAMESPACE_ANNOTATIONS", "API_SERVER", "SERVICE_ACCOUNT")
 )
-_SERVICE: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-a-z0-9]{0,62})")
-_NAME: Final = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,240}[a-z0-9])?")
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----"
 )
 
 
-def _service(_: click.Context, __: click.Parameter, value: str) -> tuple[str, str]:
-    match = _SERVICE.fullmatch(value)
-    if match is None:
-        raise click.BadParameter(f"{value!r}: write NAMESPACE/NAME")
-    return match[1], match[2]
-
-
-def _name(_: click.Context, __: click.Parameter, value: str) -> str:
-    if not _NAME.fullmatch(value):
-        raise click.BadParameter(f"{value!r}: use lower case letters, digits, '-' and '.'")
-    return value
-
-
 @click.command()
 @config_option("The settings of the webhook (queuegate.yaml).", required=True)
 @overrides_option
-@click.option(
-    "--service",
-    default="yunikorn/queuegate-admission",
-    show_default=True,
-    metavar="NAMESPACE/NAME",
-    callback=_service,
-    help="The webhook's Service.",
-)
+@service_option
 @click.option(
     "--ca-file",
     type=FILE,
@@ -66,7 +45,7 @@ def _name(_: click.Context, __: click.Parameter, value: str) -> str:
     "--name",
     default="queuegate-admission",
     show_default=True,
-    callback=_name,
+    callback=object_name,
     help="The name of the configurations. The configuration for queues gets the suffix -queues.",
 )
 @click.option(
@@ -90,8 +69,8 @@ def manifest(
     admission.queues changes: its modes, schedulers, controllers, exempt users or `unqueued`.
 
     Prints nothing for settings or a policy that the webhook would refuse. Warnings are printed on
-    standard error. If the policy's files do not exist on this machine, checks only the settings,
-    and says so there.
+    standard error. If the policy has absolute paths that do not exist on this machine, checks only
+    the settings, and says so there.
 
     Exit status: 0 printed, 2 incorrect usage, configuration or policy.
     """
@@ -105,6 +84,7 @@ def manifest(
     from queuegate_server.cli.start_checks import (  # noqa: PLC0415
         absent_policy_files,
         policy_diagnostics,
+        relative_absent_policy_files,
         webhook_warnings,
     )
 
@@ -115,6 +95,8 @@ def manifest(
         )
     except SettingsError as error:
         raise Failure.of("the settings are not valid", error.diagnostics) from None
+    if relative := relative_absent_policy_files(settings, source_map):
+        raise Failure.of("the policy cannot be read", relative)
     diagnostics = [*webhook_warnings(settings, source_map)]
     if absent := absent_policy_files(settings):
         click.echo(f"The policy was not checked: {absent[0]} does not exist here.", err=True)

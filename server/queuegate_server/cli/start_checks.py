@@ -134,6 +134,25 @@ def absent_policy_files(settings: Settings) -> list[Path]:
     return [path for path in paths if not os.path.exists(path)]  # noqa: PTH110
 
 
+def relative_absent_policy_files(settings: Settings, source_map: SourceMap) -> list[Diagnostic]:
+    """Return an error for each absent file of a policy whose path is relative.
+
+    An absolute path may be one in the webhook's pod. A relative one counts from the working
+    directory, here as in the pod.
+    """
+    absent = absent_policy_files(settings)
+    return [
+        source_map.diagnostic(
+            location,
+            f"{path} does not exist in this folder",
+            "run the command in the policy's folder, or write the path that a volume of the "
+            f"webhook's pod serves, such as /etc/queuegate/settings/{path.name}",
+        )
+        for location, path in _files(settings)
+        if path in absent and not path.is_absolute()
+    ]
+
+
 def _policy_review(settings: Settings, source_map: SourceMap) -> "PolicyReview | None":
     """Return the review of policies by a webhook with these settings."""
     if not settings.admission.needs_policy:

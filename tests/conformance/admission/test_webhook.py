@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.admission_vectors import CASES, DEFAULTS, assert_expected, body
-from tests.support.fakes.kubernetes_api import KubernetesApi
+from tests.support.fakes.kubernetes_api import FakeApiServer
 from tests.support.servers.webhook import Webhook, patch_of, running_webhook
 
 _WITH_NAMESPACES = [case for case in CASES if "namespace_annotations" in case]
@@ -46,12 +46,12 @@ def test_all_vectors(webhook: Webhook) -> None:
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[KubernetesApi]:
-    with KubernetesApi() as running:
+def api() -> Iterator[FakeApiServer]:
+    with FakeApiServer() as running:
         yield running
 
 
-def test_vectors_with_namespaces(api: KubernetesApi, tmp_path: Path) -> None:
+def test_vectors_with_namespaces(api: FakeApiServer, tmp_path: Path) -> None:
     # Annotations are remembered: a new process where one namespace has others.
     left = list(_WITH_NAMESPACES)
     while left:

@@ -1,11 +1,10 @@
 """The Helm chart: linted, rendered in several shapes, the same as the manifests, startable."""
 
+import copy
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +65,12 @@ FILES = {
 
 
 class Helm:
-    """The command `helm`, as release `queuegate` in the namespace `yunikorn`."""
+    """The command `helm`, for a namespace."""
 
-    def __init__(self, program: Path, folder: Path) -> None:
+    def __init__(self, program: Path, folder: Path, namespace: str = "yunikorn") -> None:
         self._program = program
         self._folder = folder
+        self._namespace = namespace
 
     def run(
         self, *arguments: str, values: dict[str, Any] | None = None
@@ -78,7 +78,7 @@ class Helm:
         file = self._folder / "values.yaml"
         file.write_text(yaml.safe_dump(values or {}))
         return subprocess.run(
-            [str(self._program), *arguments, "--values", str(file), "--namespace", "yunikorn"],
+            [str(self._program), *arguments, "--values", str(file), "--namespace", self._namespace],
             env={**os.environ, "HOME": str(self._folder), "KUBECONFIG": os.devnull},
             capture_output=True,
             text=True,
@@ -165,24 +165,15 @@ def test_alerts_link_to_a_mirror(chart: Helm, slash: str) -> None:
 
 @pytest.mark.parametrize("folder", ["fleet", "admission/cert-manager", "admission/own-ca"])
 def test_the_chart_and_the_manifests_make_the_same(
-    chart: Helm, kustomize: Path, tmp_path: Path, folder: str
+    chart: Helm, kustomize: Path, folder: str
 ) -> None:
-    deploy = tmp_path / "deploy"
-    made = "made-by-make-webhook-certificate"
-    shutil.copytree("deploy", deploy, ignore=shutil.ignore_patterns(made, "helm"))
-    script = deploy / "admission/own-ca/make_certificate.py"
-    subprocess.run([sys.executable, str(script)], check=True)
-    own = yaml.safe_load((deploy / "admission/own-ca" / made / "helm-values.yaml").read_text())
     values: dict[str, dict[str, Any]] = {
         "fleet": {"server": {"settings": {"callers": {"certificates": CALLERS}}}},
         "admission/cert-manager": {"server": {"enabled": False}, "webhook": CERT_MANAGER},
-        "admission/own-ca": {
-            "server": {"enabled": False},
-            "webhook": {"enabled": True, **own["webhook"]},
-        },
+        "admission/own-ca": {"server": {"enabled": False}, "webhook": {"enabled": True}},
     }
     from_chart = comparable(chart.template(values[folder]))
-    from_manifests = comparable(kustomized(kustomize, deploy / folder))
+    from_manifests = comparable(kustomized(kustomize, Path("deploy") / folder))
     assert from_chart.keys() == from_manifests.keys()
     for name, manifest in from_manifests.items():
         assert from_chart[name] == manifest, name
@@ -192,8 +183,6 @@ def comparable(manifests: list[Manifest]) -> dict[tuple[str, str], Any]:
     """Leave out what only Helm adds; take settings as what they mean."""
     found = {}
     for each in manifests:
-        if each["kind"] == "Secret":
-            continue
         metadata = each["metadata"]
         metadata.pop("namespace", None)
         if each["kind"] not in {"Deployment", "Service"}:
@@ -298,24 +287,49 @@ def test_notes_name_what_is_installed(chart: Helm, shape: str) -> None:
     assert named
     assert set(named) <= made
     assert ("No caller has access yet" in notes) == (shape != "webhook alone")
-    for file in re.findall(r"deploy/[\w/.-]+", notes):
-        assert Path(file).parent.parent.exists()
     secrets = [line.strip() for line in notes.splitlines() if "openssl rand" in line]
     assert bool(secrets) == (shape == "everything")
     assert all(line.startswith("umask 077; ") for line in secrets)
 
 
-def test_rendered_settings_can_be_validated(chart: Helm, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", range(len(SAMPLES)))
+def test_rendered_settings_can_be_validated(chart: Helm, tmp_path: Path, number: int) -> None:
     """As on the page about the chart: only files of the cluster are missing."""
-    values = yaml.safe_load(SAMPLES[0])
+    values = yaml.safe_load(SAMPLES[number])
     rendered = tmp_path / "rendered.yaml"
     done = chart.run("template", "queuegate", str(CHART), values=values)
+    assert done.returncode == 0, done.stderr
     rendered.write_text(done.stdout, encoding="utf-8")
     checked = CliRunner().invoke(validate, ["--settings", str(rendered)])
-    assert checked.exit_code == 0, checked.stdout
-    findings = checked.stdout.splitlines()
-    assert findings
-    assert all(f"{rendered}:" in each and "does not exist" in each for each in findings)
+    assert checked.exit_code == 0, checked.stdout + checked.stderr
+    for finding in checked.stdout.splitlines():
+        assert f"{rendered}:" in finding
+        assert "does not exist" in finding
+
+
+QUEUE_CHECKS: dict[str, Any] = next(
+    each for each in map(yaml.safe_load, SAMPLES) if "policy" in each.get("webhook", {})
+)
+"""The values for Kueue on the page."""
+
+
+@rows
+def test_notes_describe_the_release_at_hand(
+    chart: Helm, admission: dict[str, Any], said: list[str], unsaid: list[str]
+) -> None:
+    """What stops until the webhook is ready, and the command for an emergency."""
+    values = copy.deepcopy(QUEUE_CHECKS)
+    settings = values["webhook"]["settings"]["admission"]
+    settings["queues"] |= admission.pop("queues", {})
+    settings |= admission
+    arguments = ("install", "checks", str(CHART), "--dry-run=client")
+    done = chart.run(*arguments, values=values)
+    assert done.returncode == 0, done.stderr
+    notes = done.stdout.partition("NOTES:\n")[2]
+    for each in said:
+        assert each in notes
+    for each in unsaid:
+        assert each not in notes
 
 
 def test_notes_name_what_the_mounts_need(chart: Helm) -> None:
@@ -358,5 +372,8 @@ def test_a_token_of_the_service_account(chart: Helm) -> None:
 
 
 def test_no_value_is_a_secret(chart: Helm) -> None:
+    """A pod fills the only Secret."""
     for shape in SHAPES.values():
-        assert not of_kind(chart.template(shape), "Secret")
+        for secret in of_kind(chart.template(shape), "Secret"):
+            assert secret["metadata"]["name"] == "queuegate-admission-tls"
+            assert not {"data", "stringData"} & secret.keys()

@@ -11,13 +11,16 @@ from click.testing import CliRunner
 
 from queuegate_server.cli.admission import admission
 from tests.e2e.deploy.test_helm import CERT_MANAGER, Helm
+from tests.e2e.deploy.test_helm import comparable as same_objects
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
     POLICY,
     VERSIONS,
     Manifest,
+    certificate_containers,
     check_names,
     check_schemas,
+    kustomized,
     loaded,
     of_kind,
     own_containers,
@@ -115,6 +118,35 @@ def test_the_kustomizations_make_the_same(chart: Helm, tmp_path: Path, files: li
     made = registered([each for text in texts for each in loaded(text)])
     assert made == registered(printed(settings, tmp_path))
     assert made == registered(chart.template(values(settings)))
+
+
+@pytest.mark.parametrize("scheduler", ["kueue", "kai", "volcano"])
+def test_the_chart_makes_what_the_base_does(
+    helm: Path, kustomize: Path, tmp_path: Path, scheduler: str
+) -> None:
+    """With the files of the base as values; nothing of YuniKorn's webhooks comes with it."""
+    folder = Path("deploy/queues") / scheduler
+    webhook = {
+        "enabled": True,
+        "policy": (folder / "queues.yaml").read_text(encoding="utf-8"),
+        "settings": yaml.safe_load((folder / "queuegate.yaml").read_text(encoding="utf-8")),
+    }
+    chart = Helm(helm, tmp_path, namespace="queuegate")
+    made = chart.template({"server": {"enabled": False}, "webhook": webhook})
+    base = kustomized(kustomize, folder)
+    assert registered(made) == registered(base)
+    kinds = ("Secret", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Service")
+    same = [[each for each in found if each["kind"] in kinds] for found in (made, base)]
+    assert len(same[0]) == 6
+    assert same_objects(same[0]) == same_objects(same[1])
+    ((_, keeper),), ((_, kept),) = map(certificate_containers, (made, base))
+    assert keeper["args"] == kept["args"]
+    ((pod, container),) = own_containers(made)
+    assert not [each for each in container["args"] if "yunikorn" in each]
+    check_names(made, pod, container)
+    (tmp_path / "mounts").mkdir()
+    with started(made, pod, container, tmp_path / "mounts", {}):
+        pass
 
 
 def test_the_webhook_starts_with_its_settings(chart: Helm, tmp_path: Path) -> None:

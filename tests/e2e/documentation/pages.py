@@ -50,7 +50,7 @@ PAGES: Final = {
     "docs/explanation/groups-and-caches.md": Page((environments.served,)),
     "docs/how-to/active-directory.md": Page((directories.active_directory,)),
     "docs/how-to/admission-webhook.md": Page(
-        module="e2e/documentation/test_kubernetes.py", not_run=5, blocks="yaml yaml yaml"
+        module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml yaml"
     ),
     "docs/how-to/decide-in-the-shim.md": Page((environments.go,)),
     "docs/how-to/deploy-fleet.md": Page(
@@ -71,7 +71,7 @@ PAGES: Final = {
     ),
     "docs/how-to/helm.md": Page(
         module="e2e/deploy/test_helm.py",
-        blocks="sh yaml sh yaml yaml sh yaml yaml yaml yaml yaml yaml",
+        blocks="sh yaml sh yaml yaml sh yaml yaml yaml yaml sh yaml yaml yaml",
     ),
     "docs/how-to/install.md": Page(
         module="e2e/packaging/test_install_page.py", not_run=4, blocks="sh console"
@@ -92,7 +92,8 @@ PAGES: Final = {
         blocks="sh console console console sh sh sh sh sh sh",
     ),
     "docs/how-to/monitor.md": Page(not_run=1),
-    "docs/how-to/queue-access-kueue.md": Page(not_run=1),
+    "docs/how-to/queue-access-kai-volcano.md": Page(not_run=1),
+    "docs/how-to/queue-access-kueue.md": Page(not_run=3),
     "docs/how-to/queue-access-operators.md": Page(
         module="e2e/kube/test_operators_page.py",
         not_run=1,

@@ -29,6 +29,8 @@ def test_webhook_configurations_are_up_to_date() -> None:
         (webhooks.CHART, webhooks.generate_chart),
     ):
         assert (CHECKOUT / file).read_text() == generate(), "run `make docs-generated`"
+    for file, text in webhooks.generate_bases().items():
+        assert (CHECKOUT / file).read_text() == text, "run `make docs-generated`"
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,7 @@ def blocks(page: str, language: str) -> list[str]:
 def overlay(tmp_path: Path) -> Path:
     """A folder with deploy/ where the samples have it, and the scheduler's manifests."""
     folder = tmp_path / "overlay"
-    ignored = shutil.ignore_patterns("made-by-make-webhook-certificate")
-    shutil.copytree("deploy", folder / "queuegate/deploy", ignore=ignored)
+    shutil.copytree("deploy", folder / "queuegate/deploy")
     shutil.copy("tests/e2e/deploy/yunikorn-scheduler.yaml", folder / "scheduler.yaml")
     return folder
 
@@ -225,3 +224,13 @@ def test_the_controllers_of_the_webhook() -> None:
     assert settings.system_users.match("system:kube-controller-manager")
     assert settings.system_users.match("system:serviceaccount:kube-system:job-controller")
     assert not settings.system_users.match("system:kube-controller-manager2")
+
+
+def test_the_page_about_kueue_shows_the_files_of_the_base() -> None:
+    text = (PAGES / "queue-access-kueue.md").read_text(encoding="utf-8")
+    files: dict[str, str] = {}
+    for each in documents.fenced_blocks(text):
+        # The page has further files beside KAI.
+        files.setdefault(each.file, each.text)
+    for name in ("queues.yaml", "queuegate.yaml"):
+        assert files[name] == Path("deploy/queues/kueue", name).read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.support.servers.free_ports import free_port
 
 BUILT = Path(".tools/kube")
-START_SECONDS = 120
+START_SECONDS = 600
 NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 KUEUE_MANAGER = "system:serviceaccount:kueue-system:kueue-controller-manager"
 CONTROLLER_MANAGER = "system:kube-controller-manager"

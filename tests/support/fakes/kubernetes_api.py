@@ -12,7 +12,7 @@ import trustme
 TOKEN = "token-of-the-account"
 
 
-class KubernetesApi:
+class FakeApiServer:
     """Answers `GET /api/v1/namespaces/NAME` for clients with the token."""
 
     def __init__(self) -> None:

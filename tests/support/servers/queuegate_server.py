@@ -202,10 +202,15 @@ def start(
     return start_command(server_command(*arguments, program=program), environment)
 
 
-def start_command(command: Sequence[str], environment: Mapping[str, str] | None) -> Process:
-    """Start a command with additional variables, and pipes for its output."""
+def start_command(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    directory: str | None = None,
+) -> Process:
+    """Start a command with additional variables, and pipes for its output, in a directory."""
     return subprocess.Popen(
         command,
+        cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

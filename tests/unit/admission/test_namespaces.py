@@ -15,7 +15,8 @@ from queuegate_server.admission.annotations.namespaces import (
     NamespaceError,
     fetch_annotations,
 )
-from tests.support.fakes.kubernetes_api import KubernetesApi
+from queuegate_server.admission.kubernetes_api import KubernetesApi
+from tests.support.fakes.kubernetes_api import FakeApiServer
 
 
 class Source:
@@ -108,14 +109,14 @@ async def test_a_question_without_an_end_holds_no_review_up(
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[KubernetesApi]:
-    with KubernetesApi() as running:
+def api() -> Iterator[FakeApiServer]:
+    with FakeApiServer() as running:
         yield running
 
 
-def test_the_api_server_is_asked(api: KubernetesApi, tmp_path: Path) -> None:
+def test_the_api_server_is_asked(api: FakeApiServer, tmp_path: Path) -> None:
     api.namespaces = {"dev": {"a": "b"}}
-    fetch = partial(fetch_annotations, api.url, api.write_account(tmp_path))
+    fetch = partial(fetch_annotations, KubernetesApi(api.url, api.write_account(tmp_path)))
     assert fetch("dev") == {"a": "b"}
     assert fetch("gone") == {}
     fetch("../../pods?x=#")
@@ -132,6 +133,6 @@ def test_the_api_server_is_asked(api: KubernetesApi, tmp_path: Path) -> None:
     with pytest.raises(NamespaceError, match="the API server responded with status 401"):
         fetch("dev")
     with pytest.raises(NamespaceError, match="cannot be reached"):
-        fetch_annotations("https://127.0.0.1:1", tmp_path / "account", "dev")
+        fetch_annotations(KubernetesApi("https://127.0.0.1:1", tmp_path / "account"), "dev")
     with pytest.raises(NamespaceError, match="cannot be reached"):
-        fetch_annotations(api.url, tmp_path / "nowhere", "dev")
+        fetch_annotations(KubernetesApi(api.url, tmp_path / "nowhere"), "dev")

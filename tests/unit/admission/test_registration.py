@@ -276,3 +276,16 @@ def test_mistakes(tmp_path: Path, settings: str, arguments: tuple[str, ...], sai
     code, _, err = run(tmp_path, settings, *arguments)
     assert code == 2
     assert said in err
+
+
+def test_a_relative_policy_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No volume of a pod would serve it under that name by accident."""
+    monkeypatch.chdir(tmp_path)
+    settings = SETTINGS.replace("/policy/queues.yaml", "queues.yaml")
+    code, out, err = run(tmp_path, settings)
+    assert (code, out) == (2, "")
+    assert "1:16: error: policy.path: queues.yaml does not exist in this folder" in err
+    assert "such as /etc/queuegate/settings/queues.yaml" in err
+    (tmp_path / "queues.yaml").write_text("partitions: [{name: default, queues: [{name: root}]}]")
+    code, out, err = run(tmp_path, settings)
+    assert (code, "failurePolicy: Fail" in out) == (0, True), err

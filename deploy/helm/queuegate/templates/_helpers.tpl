@@ -104,6 +104,24 @@ values of the part. */}}
 {{- end }}
 {{- end -}}
 
+{{/* Not empty if a pod of the chart issues the webhook's certificate. */}}
+{{- define "queuegate.hasOwnCa" -}}
+{{- $certificate := .Values.webhook.certificate -}}
+{{- if and .Values.webhook.enabled (not (or $certificate.certManager $certificate.caBundle)) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Not empty if the API server asks about the annotation of users. */}}
+{{- define "queuegate.annotates" -}}
+{{- $admission := .Values.webhook.settings.admission | default dict -}}
+{{- if or (not $admission.queues) (hasKey $admission "user_info") (dig "yunikorn" "enabled" false $admission) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Not empty if the webhook follows the scheduler's settings about users and namespaces. */}}
+{{- define "queuegate.followsYunikorn" -}}
+{{- $queues := dig "admission" "queues" dict .Values.webhook.settings | default dict -}}
+{{- if or (include "queuegate.annotates" .) (hasKey ($queues.schedulers | default dict) "yunikorn") -}}true{{- end -}}
+{{- end -}}
+
 {{/* For the notes. The argument is a list: what waits, and its mounts. */}}
 {{- define "queuegate.waitsForMounts" -}}
 {{- $who := index . 0 -}}

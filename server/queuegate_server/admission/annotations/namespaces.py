@@ -1,28 +1,21 @@
 """Looks up namespace annotations in the Kubernetes API, if enabled."""
 
 import asyncio
-import json
-import ssl
-import urllib.request
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
-from pathlib import Path
-from typing import Any, Final, NamedTuple
-from urllib.error import HTTPError, URLError
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from cachetools import LRUCache
 
+from queuegate_server.admission.kubernetes_api import KubernetesApi, KubernetesApiError
 from queuegate_server.runtime.single_flight import Flight, SingleFlight
 
 _NOT_FOUND: Final = 404
-_SOCKET_SECONDS: Final = 3.0
 _LOOKUP_SECONDS: Final = 4.0
 """The time limit for a lookup. Shorter than the API server's timeout for a review."""
 _FRESH_SECONDS: Final = 30.0
 _STALE_SECONDS: Final = 600.0
 _MAX_NAMESPACES: Final = 10_000
-_MAX_BYTES: Final = 2 * 1024 * 1024
 
 
 class NamespaceError(Exception):
@@ -76,33 +69,15 @@ class NamespaceCache:
         return annotations
 
 
-def fetch_annotations(url: str, account: Path, namespace: str) -> Mapping[str, str]:
-    """Return a namespace's annotations. Blocks. Thread-safe. Raises NamespaceError.
-
-    `url` is the URL of the Kubernetes API. `account` is the folder that contains the `token` and
-    `ca.crt` of the pod's service account.
-    """
+def fetch_annotations(api: KubernetesApi, namespace: str) -> Mapping[str, str]:
+    """Return a namespace's annotations. Blocks. Thread-safe. Raises NamespaceError."""
     try:
-        # Read both files each time, because Kubernetes rotates them.
-        token = (account / "token").read_text(encoding="ascii").strip()
-        context = ssl.create_default_context(cafile=account / "ca.crt")
-        request = urllib.request.Request(  # noqa: S310 - the URL is the operator's
-            f"{url.rstrip('/')}/api/v1/namespaces/{quote(namespace, safe='')}",
-            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
-        )
-        with urllib.request.urlopen(  # noqa: S310 - as above
-            request, timeout=_SOCKET_SECONDS, context=context
-        ) as response:
-            read: Any = json.loads(response.read(_MAX_BYTES))
+        read = api.request("GET", f"/api/v1/namespaces/{quote(namespace, safe='')}")
         annotations = read["metadata"].get("annotations") or {}
         return {str(key): str(value) for key, value in annotations.items()}
-    except HTTPError as error:
-        error.close()
-        if error.code == _NOT_FOUND:
+    except KubernetesApiError as error:
+        if error.status == _NOT_FOUND:
             return {}
-        raise NamespaceError(f"the API server responded with status {error.code}") from None
-    except URLError as error:
-        raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
-    except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
-        # The last four exceptions mean that the response does not describe a namespace.
-        raise NamespaceError(f"the API server cannot be reached: {error}") from None
+        raise NamespaceError(str(error)) from None
+    except (KeyError, AttributeError, TypeError) as error:
+        raise NamespaceError(f"the response does not describe a namespace: {error}") from None

@@ -90,7 +90,7 @@ class ListedKinds:
         resource = RESOURCES.get(kind)
         return kind in self.own or (resource is not None and (kind[0], resource) in self.resources)
 
-    def rules(self) -> list[dict[str, list[str]]]:
+    def rules(self) -> list[dict[str, list[str] | str]]:
         """Return the rules of the webhook for listed kinds."""
         by_group: dict[str, list[str]] = {}
         for group, resource in self.resources:
@@ -112,11 +112,13 @@ def in_status(place: FieldPlace) -> bool:
     return place.path[0] == _STATUS and place.kind in RESOURCES
 
 
-def rule(operations: list[str], group: str, resources: list[str]) -> dict[str, list[str]]:
+def rule(operations: list[str], group: str, resources: list[str]) -> dict[str, list[str] | str]:
     """Return a rule for all versions of resources in a group."""
     return {
         "operations": operations,
         "apiGroups": [group],
         "apiVersions": ["*"],
         "resources": resources,
+        # The default. If it were absent, `kubectl diff` would always show a change.
+        "scope": "*",
     }

@@ -51,6 +51,14 @@ probes and the network policy. values.schema.json has refused unknown keys and w
 {{- if and .Values.valkey.enabled ($settings.fleet | default dict).url -}}
 {{- fail "server.settings.fleet.url: valkey.enabled sets it to the chart's own Valkey; remove one of the two" -}}
 {{- end -}}
+{{- $folders := list "/etc/queuegate" "/run/secrets/queuegate" "/etc/yunikorn/defaults" "/etc/yunikorn/configs" -}}
+{{- if .Values.valkey.enabled -}}
+{{- $folders = append $folders "/run/secrets/fleet" -}}
+{{- end -}}
+{{- range .Values.server.mounts -}}
+{{- $folders = append $folders (clean .path) -}}
+{{- end -}}
+{{- include "queuegate.checkPaths" (list "server" "server.settings" $settings $folders) -}}
 {{- include "queuegate.checkMounts" (concat (list "server" .Values.server "/etc/queuegate" "/run/secrets/queuegate") (ternary (list "/run/secrets/fleet") list .Values.valkey.enabled)) -}}
 {{- end -}}
 
@@ -67,6 +75,37 @@ values, and the folders that only this part has. */}}
 {{- end -}}
 {{- end -}}
 {{- $taken = append $taken $path -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses paths of files that no volume of the pod serves. The argument is a list: the part, the key of the
+values, their settings, and the folders of the volumes. The image has the folders of certificates in /etc/ssl and
+/usr, and the kubelet mounts the account. */}}
+{{- define "queuegate.checkPaths" -}}
+{{- $part := index . 0 -}}
+{{- $above := index . 1 -}}
+{{- $value := index . 2 -}}
+{{- $folders := index . 3 -}}
+{{- if kindIs "map" $value -}}
+{{- range $key, $each := $value -}}
+{{- if and (kindIs "string" $each) $each (ne $each "-") (regexMatch "^(path|configs|defaults|yarn_site|spark_defaults)$|_(file|dir)$" $key) -}}
+{{- $isServed := false -}}
+{{- range concat $folders (list "/etc/ssl" "/usr" "/var/run/secrets/kubernetes.io") -}}
+{{- if hasPrefix (printf "%s/" .) (printf "%s/" (clean $each)) -}}
+{{- $isServed = true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $isServed -}}
+{{- fail (printf "%s.%s: %s: no volume of the pod serves it: add a Secret or ConfigMap to %s.mounts, with the folder as its path" $above $key $each $part) -}}
+{{- end -}}
+{{- else -}}
+{{- include "queuegate.checkPaths" (list $part (printf "%s.%s" $above $key) $each $folders) -}}
+{{- end -}}
+{{- end -}}
+{{- else if kindIs "slice" $value -}}
+{{- range $number, $each := $value -}}
+{{- include "queuegate.checkPaths" (list $part (printf "%s[%d]" $above $number) $each $folders) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -1,0 +1,3 @@
+"""Issues the webhook's certificate, and has the API server trust it: `queuegate-server admission
+certificate`.
+"""

@@ -1,0 +1,74 @@
+"""Requests to the Kubernetes API with the account of a pod."""
+
+import json
+import ssl
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+
+ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where the kubelet mounts the token and the CA of a pod's account."""
+URL: Final = "https://kubernetes.default.svc"
+_SOCKET_SECONDS: Final = 3.0
+_MAX_BYTES: Final = 2 * 1024 * 1024
+
+
+class KubernetesApiError(Exception):
+    """A request failed; the message states the reason."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        """Create an error. `status` is that of the response; 0 if there was none."""
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesApi:
+    """The API server and the account that asks it. Thread-safe."""
+
+    url: str
+    account: Path
+    """The folder that contains the `token` and `ca.crt` of the account."""
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        content: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        """Return the object in the response. Blocks. Raises KubernetesApiError."""
+        try:
+            # Read both files each time, because Kubernetes rotates them.
+            token = (self.account / "token").read_text(encoding="ascii").strip()
+            context = ssl.create_default_context(cafile=self.account / "ca.crt")
+            request = urllib.request.Request(  # noqa: S310 - the URL is the operator's
+                f"{self.url.rstrip('/')}{path}",
+                data=None if content is None else json.dumps(content).encode(),
+                headers={
+                    "Authorization": f"Bearer {token}",
+                    "Accept": "application/json",
+                    "Content-Type": content_type,
+                },
+                method=method,
+            )
+            with urllib.request.urlopen(  # noqa: S310 - as above
+                request, timeout=_SOCKET_SECONDS, context=context
+            ) as response:
+                read = json.loads(response.read(_MAX_BYTES))
+        except HTTPError as error:
+            error.close()
+            raise KubernetesApiError(
+                f"the API server responded with status {error.code}", error.code
+            ) from None
+        except URLError as error:
+            raise KubernetesApiError(f"the API server cannot be reached: {error.reason}") from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise KubernetesApiError(f"the API server cannot be reached: {error}") from None
+        if not isinstance(read, dict):
+            raise KubernetesApiError("the API server responded with something other than an object")
+        return read
