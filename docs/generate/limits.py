@@ -24,6 +24,7 @@ from queuegate_server.formats import diagnostics, source_text, xml_reader, yaml_
 from queuegate_server.formats.yunikorn import placement
 from queuegate_server.identity import members
 from queuegate_server.identity.resolvers.ldap import (
+    entries,
     filter_syntax,
     ldap_messages,
     ldap_options,
@@ -32,7 +33,7 @@ from queuegate_server.identity.resolvers.ldap import (
     sync_changes,
     user_lookup,
 )
-from queuegate_server.identity.rest import answer_limits
+from queuegate_server.identity.rest import answer_limits, answers
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.policystore import parsing, proposal
 from queuegate_server.rpc import (
@@ -84,8 +85,11 @@ def generate() -> str:
         "An `ldap` resolver with `changes: syncrepl` that exceeds one of the first three does not"
         " follow its directory; groups then expire as without `changes`.",
         table(head, _followed()),
+        "## Answers of a directory",
+        "A lookup whose answers exceed one of these fails; others on the connection do not.",
+        table(head, _entries()),
         "## Answers of an identity provider",
-        "A lookup whose answers exceed one of these fails.",
+        "A lookup whose answers exceed one of these fails. A pause that exceeds its bound is cut.",
         table(head, _answers()),
         "## The operations port",
         table(head, _operations_port()),
@@ -134,6 +138,18 @@ def _followed() -> list[tuple[str, str]]:
     ]
 
 
+def _entries() -> list[tuple[str, str]]:
+    return [
+        ("DN of an entry, or in a value that is read", f"{_count(entries.MAX_DN_BYTES)} bytes"),
+        ("Attributes of an entry", _count(ldap_messages.MAX_ATTRIBUTES)),
+        (
+            "Responses to one request",
+            f"{_size(pending.MAX_LOOKUP_BYTES)}, less with a low `max_groups`",
+        ),
+        ("Responses to a request for members or users", _size(pending.MAX_LISTING_BYTES)),
+    ]
+
+
 def _answers() -> list[tuple[str, str]]:
     return [
         ("Body of an answer", _size(answer_limits.MAX_BODY_BYTES)),
@@ -148,6 +164,13 @@ def _answers() -> list[tuple[str, str]]:
         ),
         ("Informational answers", _count(answer_limits.MAX_INFORMATIONAL)),
         ("Pages of a list", _count(answer_limits.MAX_PAGES)),
+        (
+            "Pause that an answer asks for (`Retry-After`, `X-Rate-Limit-Reset`)",
+            (
+                f"{answers.MIN_PAUSE:g} to {answers.MAX_PAUSE:g} s;"
+                f" {answers.DEFAULT_PAUSE:g} s if it names none, or an unreadable one"
+            ),
+        ),
     ]
 
 

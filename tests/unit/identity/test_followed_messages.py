@@ -5,11 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.identity.resolvers.ldap.followed_messages import decode_message
-from queuegate_server.identity.resolvers.ldap.ldap_messages import (
-    MAX_ATTRIBUTES,
-    TooManyElements,
-    check_message,
-)
+from queuegate_server.identity.resolvers.ldap.ldap_faults import UnusableData
+from queuegate_server.identity.resolvers.ldap.ldap_messages import MAX_ATTRIBUTES, check_message
 from tests.support.fakes.hostile_directory import ENTRY, element, message
 from tests.support.long_work import finish
 
@@ -62,7 +59,7 @@ def test_the_attributes_of_an_entry_are_bounded() -> None:
         return message(7, ENTRY, element(4), element(0x30, *empty))
 
     assert finish(check_message(entry(MAX_ATTRIBUTES), 20_000)) == MAX_ATTRIBUTES + 1
-    with pytest.raises(TooManyElements):
+    with pytest.raises(UnusableData, match="more than 1000 attributes"):
         finish(check_message(entry(MAX_ATTRIBUTES + 1), 20_000))
 
 

@@ -26,7 +26,9 @@ from queuegate_server.identity.rest.faults import (
 
 DEFAULT_PAUSE: Final = 10.0
 """The pause after a refusal that names none, in seconds."""
+MIN_PAUSE: Final = 1.0
 MAX_PAUSE: Final = 300.0
+"""The bounds of a pause that an answer asks for, in seconds."""
 _TOO_MANY_REQUESTS: Final = 429
 _UNAVAILABLE: Final = 503
 _GONE: Final = 410
@@ -55,6 +57,9 @@ class HttpAnswer:
 
 def requested_pause(headers: Mapping[str, str]) -> float | None:
     """Return the pause that an answer asks for, in seconds; None if it asks for none.
+
+    A shorter or longer pause than `MIN_PAUSE` and `MAX_PAUSE` counts as that one; an unreadable
+    one, as `DEFAULT_PAUSE`.
 
     Retry-After is defined in RFC 9110, 10.2.3. Okta instead sends X-Rate-Limit-Remaining and
     X-Rate-Limit-Reset (in Unix seconds).
@@ -192,4 +197,4 @@ def _date(text: str) -> float | None:
 
 
 def _bounded(pause: float) -> float:
-    return DEFAULT_PAUSE if math.isnan(pause) else min(max(pause, 1.0), MAX_PAUSE)
+    return DEFAULT_PAUSE if math.isnan(pause) else min(max(pause, MIN_PAUSE), MAX_PAUSE)

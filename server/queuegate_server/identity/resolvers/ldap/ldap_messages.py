@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
-from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault
+from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault, UnusableData
 
 BIND_RESPONSE: Final = 0x61
 SEARCH_ENTRY: Final = 0x64
@@ -45,7 +45,7 @@ bounds in options."""
 _SHOWN_BYTES: Final = 100
 MAX_ATTRIBUTES: Final = 1_000
 """The maximum number of attributes of an entry, which are looked at in one step. Only a few are
-requested, and an attribute may have several options."""
+requested, but the entry may have each with several options, and a proxy may send others."""
 _STEP_VALUES: Final = 2_000
 """The number of values that are checked at once, in a few tenths of a millisecond."""
 _SMALLEST_CONTENT: Final = 5
@@ -201,8 +201,8 @@ def check_message(message: bytes, max_elements: int) -> Generator[None, None, in
 
     Raises:
         MalformedMessage: The message does not conform to RFC 4511.
-        TooManyElements: The message has more than `max_elements` elements, or an entry more than
-            `MAX_ATTRIBUTES` attributes.
+        TooManyElements: The message has more than `max_elements` elements.
+        UnusableData: The message is an entry with more than `MAX_ATTRIBUTES` attributes.
     """
     check = _Check(message, max_elements)
     try:
@@ -269,11 +269,11 @@ class _Check:
             yield from self._controls(at, stop)
 
     def _entry(self, at: int, end: int) -> Iterator[None]:
-        start, stop = self._open(_OCTETS, at, end)
+        start, at = self._open(_OCTETS, at, end)
+        dn = self._message[start:at]
         # Reject NULs, because libldap would truncate the DN there.
-        if 0 in self._message[start:stop]:
-            raise MalformedMessage(f"the DN {_escape(self._message[start:stop])} has a NUL")
-        at = stop
+        if 0 in dn:
+            raise MalformedMessage(f"the DN {_escape(dn)} has a NUL")
         at, stop = self._open(_SEQUENCE, at, end)
         if stop != end:
             raise MalformedMessage
@@ -291,7 +291,11 @@ class _Check:
                 raise MalformedMessage(f"an entry has the attribute {_escape(name)} twice")
             names.add(name.lower())
             if len(names) > MAX_ATTRIBUTES:
-                raise TooManyElements
+                raise UnusableData(
+                    f"the entry {_escape(dn)} has more than {MAX_ATTRIBUTES} attributes",
+                    "only a few were requested: remove attributes with options, such as "
+                    "cn;lang-en, from the entry, or correct the proxy that sends the others",
+                )
             at, last = self._open(_SET, at, stop)
             if last != stop:
                 raise MalformedMessage

@@ -275,12 +275,18 @@ class PendingRequests:
             else:
                 yield from check_message(message, MAX_CONTROL_MESSAGE_BYTES)
             return not head.id
+        elements, fault = 0, None
         try:
             elements = yield from check_message(message, request.allowance.elements_left)
         except TooManyElements:
             elements = request.allowance.elements_left + 1
+        except UnusableData as error:
+            fault = error
         if self._pending.get(head.id) is not request:
             self._drop(head)  # The request was abandoned while this message was being checked.
+            return False
+        if fault is not None:
+            self._fail(head.id, fault)
             return False
         if not self._accept(head, message, request, elements):
             return False
