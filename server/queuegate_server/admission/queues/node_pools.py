@@ -2,16 +2,22 @@
 
 KAI builds the name PROJECT-NODEPOOL from the label `project` of the pod's top owner, else of the
 pod, and from the pod's node pool, unless one of the two has the label of a queue
-(`CalcPodGroupQueue` in `default_grouper.go`). An object that has an owner, or a pod without a
-project, does not say which project that will be. So a node pool is refused there, unless the
-queue's label is beside it in the pod, or in a template of a built-in kind, whose controllers copy
-all labels. Operators may copy only some, or remove the queue's. A template that other objects refer
-to, or labels that other objects' pods get, may belong to any project. There, a node pool also needs
-the queue's label beside it. The same applies to a node pool in an object that refers to such a
-template, unless the object's own labels decide. A project that pods of others get may in turn meet
-their node pools, so it also needs the queue's label beside it. All this holds for an object within
-another one, such as a Workflow in a Sensor, too. In an update, a node pool is refused only if it or
-an owner is new: the garbage collector removes owners.
+(`CalcPodGroupQueue` in `default_grouper.go`).
+
+A node pool or a project is refused where the other one is not known, unless the queue's label is
+beside it:
+
+- An object that has an owner, or a pod without a project, does not say which project its node pool
+  meets. The queue's label helps only in a pod and in a template of a built-in kind, whose
+  controllers copy all labels: operators may copy some, or remove the queue's.
+- A template that other objects refer to, or labels that other objects' pods get, may belong to any
+  project.
+- An object that refers to such a template may get the template's project for its node pool. Its
+  own labels may decide instead: the queue's, or a project that the template cannot change.
+- A project that pods of others get may meet their node pools.
+- All this holds for an object within another one, too, such as a Workflow in a Sensor.
+- In an update, a node pool is refused only if it or an owner is new: the garbage collector removes
+  owners.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,12 +47,12 @@ from queuegate_server.admission.queues.positions import (
     where,
 )
 from queuegate_server.admission.queues.properties import Property
+from queuegate_server.admission.server.review_limits import MAX_FOUND
 from queuegate_server.settings.admission import KaiScheduler
 
 _METADATA: Final = "metadata"
-_MAX_HELD: Final = 2_000
-"""More than an object may name."""
-_ALWAYS: Final = frozenset[str]()
+_MAX_CONDITIONAL: Final = 2 * MAX_FOUND
+"""How many conditional names are kept. If there are more, all count, and the object is refused."""
 _UNKNOWN_KIND: Final = KnownKind(resource="", role="other")
 
 
@@ -69,16 +75,18 @@ class NodePools:
     """The label of a queue, beside which they are accepted; empty if they never are."""
     metadata: Trail
     """The position of the object's own metadata."""
-    in_own: bool
-    """Whether the object's own labels are those of its pods."""
-    below: bool
-    """Whether there may be templates of pods below the object's metadata."""
+    searches_own_labels: bool
+    """Whether to search the object's own labels, because its pods get them."""
+    searches_templates: bool
+    """Whether to search the labels in the templates of pods that the object contains."""
     new_owners: str
-    """Distinguishes the new owners, which make the project unknown again."""
-    held: list[_ConditionalName]
+    """The UIDs of the new owners. They are a part of each name, so that an update with a new owner,
+    whose project is another one, counts as naming a new queue."""
+    conditional: list[_ConditionalName]
     """Gets the names that count only if the object refers to another one."""
-    references: frozenset[str] = frozenset()
-    """The names count only if a map in the object has one of these members; empty if always."""
+    references: frozenset[str] | None = None
+    """The names count only if a map in the object has one of these members; None if they always
+    count."""
     around: "NodePools | None" = None
     """Finds the node pools around this object, if they count only with a reference."""
     refers: bool = False
@@ -86,7 +94,7 @@ class NodePools:
 
     def note_reference(self, members: Mapping[str, Any]) -> None:
         """Note whether a map in the object refers to the template of another one."""
-        self.refers = self.refers or any(members.get(name) for name in self.references)
+        self.refers = self.refers or any(members.get(name) for name in self.references or ())
         if self.around is not None:
             self.around.note_reference(members)
 
@@ -97,7 +105,8 @@ class NodePools:
             labels: The labels, which are not those of other objects.
             above: The position of the map with the labels.
         """
-        is_searched = self.in_own if above == self.metadata else self.below
+        is_own = above == self.metadata
+        is_searched = self.searches_own_labels if is_own else self.searches_templates
         if not is_searched or (self.queue_label and text_of(labels.get(self.queue_label))):
             return
         for label in self.labels:
@@ -122,10 +131,10 @@ class NodePools:
         found = QueueName(
             *("kai", stands_for, where(trail), SUBMIT), is_read=False, text=self.new_owners
         )
-        if not self.references:
+        if self.references is None:
             yield found
-        elif len(self.held) < _MAX_HELD:
-            self.held.append(_ConditionalName(self, found))
+        elif len(self.conditional) < _MAX_CONDITIONAL:
+            self.conditional.append(_ConditionalName(self, found))
 
 
 class UnknownProjects:
@@ -139,7 +148,7 @@ class UnknownProjects:
     def __init__(self, kai: KaiScheduler, known_owners: Collection[str] = ()) -> None:
         self._kai = kai
         self._known_owners = known_owners
-        self._held: list[_ConditionalName] = []
+        self._conditional: list[_ConditionalName] = []
 
     def of_object(
         self,
@@ -156,8 +165,8 @@ class UnknownProjects:
             trail: The position of an object within the whole one.
             around: What finds node pools around the position.
         """
-        if around is not None and not around.references:
-            return around  # it finds at least as many
+        if around is not None and around.references is None:
+            return around  # It finds at least as many.
         metadata = Trail(trail, _METADATA)
         owners = owners_of(value)
         is_whole = trail is None
@@ -172,15 +181,15 @@ class UnknownProjects:
             return found or around
         # What claims to be an object may be part of the one around it, so both may refer, and its
         # metadata may be that of pods.
-        return replace(found, in_own=True, references=_ALWAYS, around=around)
+        return replace(found, searches_own_labels=True, references=None, around=around)
 
-    def held(self) -> Iterator[QueueName]:
+    def conditional_names(self) -> Iterator[QueueName]:
         """Yield the names that count because an object refers to another one.
 
         Yield all if they are too many to know which do.
         """
-        is_full = len(self._held) >= _MAX_HELD
-        for each in self._held:
+        is_full = len(self._conditional) >= _MAX_CONDITIONAL
+        for each in self._conditional:
             if is_full or each.object.refers:
                 yield each.name
 
@@ -189,10 +198,10 @@ class UnknownProjects:
             labels={self._kai.node_pool_label: UNKNOWN_PROJECT},
             queue_label=self._kai.label if kind in POD_KINDS else "",
             metadata=metadata,
-            in_own=kind in METADATA_OF_POD_KINDS,
-            below=kind != POD,
+            searches_own_labels=kind in METADATA_OF_POD_KINDS,
+            searches_templates=kind != POD,
             new_owners=",".join(sorted(new_owners)),
-            held=self._held,
+            conditional=self._conditional,
         )
 
     def _of_template(
@@ -200,31 +209,39 @@ class UnknownProjects:
     ) -> NodePools | None:
         """Return what finds node pools in a template, or in an object that refers to one."""
         known = KNOWN_KINDS.get(kind, _UNKNOWN_KIND)
-        own = _own_labels(value)
-        found = NodePools(
-            labels={self._kai.node_pool_label: UNKNOWN_TEMPLATE},
+        labels = self._unknown_labels(known, _own_labels(value))
+        if not labels:
+            return None
+        # A built-in template needs no label of a queue beside its node pool, so only the project
+        # that would meet that pool is searched: the object's own.
+        own_only = UNKNOWN_POOL in labels.values() and not known.labels_go_to
+        is_conditional = known.refers_by not in {None, "always"}
+        return NodePools(
+            labels=labels,
             queue_label=self._kai.label,
             metadata=metadata,
-            in_own=kind in METADATA_OF_POD_KINDS,
-            below=True,
+            searches_own_labels=own_only or kind in METADATA_OF_POD_KINDS,
+            searches_templates=not own_only,
             new_owners="",
-            held=self._held,
-            references=_ALWAYS
-            if known.refers_by in {None, "always"}
-            else frozenset(known.refers_by),
+            conditional=self._conditional,
+            references=frozenset(known.refers_by or ()) if is_conditional else None,
         )
-        if known.labels_go_to:
-            labels = {self._kai.node_pool_label: UNKNOWN_REFERRER}
-            if known.labels_go_to == "any pods":
-                labels[PROJECT] = UNKNOWN_POOL
-            return replace(found, labels=labels)
+
+    def _unknown_labels(self, known: KnownKind, own: object) -> dict[str, str]:
+        """Return the labels that the object's pods may join with those of another object.
+
+        Each has what stands for the name that KAI builds. `own` are the object's own labels.
+        """
+        node_pool = self._kai.node_pool_label
+        if known.labels_go_to == "any pods":
+            return {node_pool: UNKNOWN_REFERRER, PROJECT: UNKNOWN_POOL}
+        if known.labels_go_to == "referrers":
+            return {node_pool: UNKNOWN_REFERRER}
         if known.refers_by is None or _has(own, self._kai.label):
-            return None
-        if not _has(own, PROJECT) or known.template_may_change_project:
-            return found
-        if known.takes_built_in_templates:
-            return replace(found, labels={PROJECT: UNKNOWN_POOL}, in_own=True, below=False)
-        return None
+            return {}
+        if known.template_may_change_project or not _has(own, PROJECT):
+            return {node_pool: UNKNOWN_TEMPLATE}
+        return {PROJECT: UNKNOWN_POOL} if known.takes_built_in_templates else {}
 
 
 def unknown_projects(

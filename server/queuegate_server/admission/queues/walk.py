@@ -112,8 +112,8 @@ def find_names(
     """
     seen = _Seen([], {}, TextCount())
     found = 0
-    held = iter(()) if projects is None else projects.held()
-    for names in (_search(kind, value, places, seen, projects), _joined(seen), held):
+    conditional = iter(()) if projects is None else projects.conditional_names()
+    for names in (_search(kind, value, places, seen, projects), _joined(seen), conditional):
         for name in names:
             found += name is not None
             if found > MAX_FOUND:
