@@ -24,7 +24,7 @@ def differences(
     different: list[object] = []
     people = [*askers]
     for path, access in product(paths, Access):
-        target = gate.find(path, access)
+        target = gate.target(path, access)
         if target is None:
             assert partition.creation is not None
             continue

@@ -59,13 +59,13 @@ def _answers(partition: Partition, questions: Iterable[dict[str, Any]]) -> Itera
     """
     gate = local_partition(partition)
     for asked in questions:
-        path = partition.path(asked["queue"])
+        path = partition.canonical_path(asked["queue"])
         assert path is not None
         for access in Access:
             for groups in (asked["groups"], None):
                 decision = decide(partition, path, access, asked["user"], groups)
                 answer: list[Any] | None = []
-                if gate.find(path, access) is None:
+                if gate.target(path, access) is None:
                     assert not partition.creates(path)
                     answer = None
                 elif decision is not None:

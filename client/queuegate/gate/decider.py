@@ -189,7 +189,7 @@ class Decider:
         if scope is None or not _are_names_valid(scope, user, queue, groups, real_user):
             return None
         partition = scope.partition
-        above = partition.question_path(queue)
+        above = partition.local_path(queue)
         if above is None:
             return None
         given = groups if isinstance(groups, tuple) and scope.use_given_groups else None
@@ -237,5 +237,5 @@ def _are_names_valid(
 
 def _find_target(scope: Scope, queue: str) -> Target | None:
     """Return the target for a queue that is not cached under this name."""
-    path = scope.partition.question_path(queue)
-    return None if path is None else scope.partition.find(path, scope.access)
+    path = scope.partition.local_path(queue)
+    return None if path is None else scope.partition.target(path, scope.access)

@@ -3,8 +3,9 @@
 A chain is built from the policy's tables on first use.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from queuegate.gate.policy_tables import PolicyTables
 from queuegate.policy.acl import WILDCARD
@@ -38,15 +39,22 @@ NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
 """The naming rules supported by this gate. Checks under any other rules are sent to the server."""
 
 MAX_PLAIN: Final = 256
-"""The maximum total length of a check's names, apart from groups, in local decisions. Longer names
-may exceed the server's limits, so checks with such names are sent to the server.
+"""The maximum total length of a check's names, apart from groups, in local decisions, and so of
+each of them. Longer names may exceed the server's limits, so checks with such names are sent to the
+server.
 """
 
-_RECOVERY: Final = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
-Target: TypeAlias = tuple[Chain, str]
-"""A path's chain, and the ancestor whose ACLs are evaluated in place of a missing queue. The latter
-is empty if the queue exists or will be created, or if no decision depends on the path.
-"""
+
+class Target(NamedTuple):
+    """What decides checks of a path."""
+
+    chain: Chain
+    evaluated_queue: str = ""
+    """The ancestor whose ACLs are evaluated in place of a missing queue. Empty if the queue exists
+    or will be created, or if no decision depends on the path."""
+
+
+_RECOVERY: Final = Target(ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes()))
 
 
 class LocalPartition:
@@ -85,7 +93,7 @@ class LocalPartition:
         paths share them.
         """
 
-    def path(self, text: str) -> str | None:
+    def canonical_path(self, text: str) -> str | None:
         """Return the canonical form of a queue path, or None if the text is not a path."""
         if text in self.queues:
             return text
@@ -118,20 +126,20 @@ class LocalPartition:
                 names[name] = name if name in names else path
         return names
 
-    def question_path(self, queue: object) -> str | None:
+    def local_path(self, queue: object) -> str | None:
         """Return the canonical form of a question's queue, or None if a server might reject it."""
         if isinstance(queue, str) and len(queue) <= MAX_PLAIN and queue.isprintable():
-            return self.path(queue)
+            return self.canonical_path(queue)
         return None
 
     def chain(self, path: str, access: Access) -> Chain:
         """Return the chain for a configured queue and a kind of access."""
-        target = self.find(path, access)
+        target = self.target(path, access)
         if target is None:
-            raise AssertionError("the server knows no more about a queue than the gate")
-        return target[0]
+            raise AssertionError(f"no chain for the configured queue {path!r}")
+        return target.chain
 
-    def find(self, path: str, access: Access) -> Target | None:
+    def target(self, path: str, access: Access) -> Target | None:
         """Return the target for a canonical path; None if checks for it must be sent to the
         server.
         """
@@ -159,25 +167,39 @@ class LocalPartition:
     def _build(self, path: str, access: Access) -> Target | None:
         tables, is_submit = self._tables, access is Access.SUBMIT
         if is_submit and self._is_yunikorn and is_recovery_path(path):
-            return _RECOVERY, ""
+            return _RECOVERY
         if self._is_ambiguous(path):
-            return self._chain(self._ambiguous_level, path, 0), ""
+            return Target(self._chain(self._ambiguous_level, path, 0))
         nearest = self._nearest(path)
-        number = self.queues[nearest]
-        if path != nearest and number not in tables.created:
-            return self.chain(nearest, access), nearest
+        queue = self.queues[nearest]
         depth = nearest.count(SEPARATOR) + 1
         if path == nearest:
             column = tables.submit if is_submit else tables.admin
-            return self._chain(column[number], path, depth), ""
-        for name in path.split(SEPARATOR)[depth:]:
-            patterns = tables.created.get(number, {})
+            return Target(self._chain(column[queue], path, depth))
+        if queue not in tables.created:
+            return Target(self.chain(nearest, access), nearest)
+        pattern = self._pattern(queue, path.split(SEPARATOR)[depth:])
+        if pattern is None:
+            return None
+        column = tables.created_submit if is_submit else tables.created_admin
+        # The column contains numbers of levels plus 1; 0 if the server must decide.
+        level = column[pattern - len(self.queues)] - 1
+        return Target(self._chain(level, path, depth)) if level >= 0 else None
+
+    def _pattern(self, queue: int, names: Sequence[str]) -> int | None:
+        """Return the number of the pattern that creates a queue; None if no pattern does.
+
+        Args:
+            queue: The number of the nearest configured queue.
+            names: The names of the levels below it.
+        """
+        above = queue
+        for name in names:
+            patterns = self._tables.created.get(above, {})
             if name not in patterns and ANY_NAME not in patterns:
                 return None
-            number = patterns[name if name in patterns else ANY_NAME]
-        column = tables.created_submit if is_submit else tables.created_admin
-        level = column[number - len(self.queues)]
-        return (self._chain(level - 1, path, depth), "") if level else None
+            above = patterns[name if name in patterns else ANY_NAME]
+        return above
 
     def _chain(self, level: int, path: str, depth: int) -> Chain:
         """Return the chain that starts at a level.
@@ -188,26 +210,44 @@ class LocalPartition:
             depth: The depth of the nearest configured queue on the path. Chains from deeper levels
                 contain the requested path, so different paths cannot share them.
         """
-        above, depths = self._tables.above, self._tables.depth
-        pending: list[int] = []
-        while (known := self._known(level, path)) is None and above[level]:
-            pending.append(level)
-            level -= above[level]
-        chain = known or self._end(level, path, depth)
-        for level in reversed(pending):
-            queue = self._prefix(path, depths[level])
-            if depths[level] <= depth:
-                chain = self._levels[level] = Chain(chain, queue, *self._tables.listed_names(level))
-                continue
-            names = self._names.get(level)
-            if names is None:
-                names = self._names[level] = self._tables.listed_names(level)
-            chain = Chain(chain, queue, *names)
+        unbuilt, chain = self._unbuilt_levels(level, path)
+        if chain is None:
+            chain = self._end(unbuilt.pop(), path, depth)
+        for each in reversed(unbuilt):
+            chain = self._level_below(chain, each, path, depth)
         return chain
 
-    def _known(self, level: int, path: str) -> Chain | None:
-        """Return the chain of a level if it has been built for queues on the path. The contract
-        allows queues on other paths to share the level.
+    def _unbuilt_levels(self, level: int, path: str) -> tuple[list[int], Chain | None]:
+        """Return the levels, from the given one up, whose chains are not built yet.
+
+        Also return the built chain above these levels; None if the end of the chain, which is then
+        the last of them, is not built either.
+        """
+        unbuilt: list[int] = []
+        while (built := self._built(level, path)) is None:
+            unbuilt.append(level)
+            distance = self._tables.above[level]
+            if not distance:
+                break
+            level -= distance
+        return unbuilt, built
+
+    def _level_below(self, above: Chain, level: int, path: str, depth: int) -> Chain:
+        """Return the chain of a level, given the chain above it."""
+        own_depth = self._tables.depth[level]
+        queue = self._prefix(path, own_depth)
+        if own_depth <= depth:
+            chain = self._levels[level] = Chain(above, queue, *self._tables.listed_names(level))
+            return chain
+        names = self._names.get(level)
+        if names is None:
+            names = self._names[level] = self._tables.listed_names(level)
+        return Chain(above, queue, *names)
+
+    def _built(self, level: int, path: str) -> Chain | None:
+        """Return the chain of a level if it has been built for queues on the path.
+
+        The contract allows queues on other paths to share the level.
         """
         chain = self._levels.get(level)
         if chain is None:

@@ -94,7 +94,7 @@ class Partition:
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = chains_above_root(self.cluster)
 
-    def path(self, text: str) -> str | None:
+    def canonical_path(self, text: str) -> str | None:
         """Return the canonical form of a queue path, or None if the text is not a path."""
         if text in self.queues:
             return text

@@ -166,7 +166,7 @@ class _Change:
         intended = {
             each.subject
             for each in allowed
-            if is_at_or_below(difference.queue, self.after.path(each.queue) or each.queue)
+            if is_at_or_below(difference.queue, self.after.canonical_path(each.queue) or each.queue)
         }
         all_may = Subject(SubjectKind.EVERYONE, "*") in intended
         unexpected = AffectedPeople(

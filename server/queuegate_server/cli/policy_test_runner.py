@@ -166,7 +166,7 @@ def _failure(
 def _created(snapshot: Snapshot, expected: Expectation) -> str:
     """Return the path of the test's queue if only YARN will create it; otherwise ""."""
     partition = snapshot.find(expected.partition).partition
-    path = partition.path(expected.queue)
+    path = partition.canonical_path(expected.queue)
     return path if path is not None and partition.creates(path) else ""
 
 

@@ -220,7 +220,7 @@ class _Words:
         return Use(Access(self._words[access]), self._path(text))
 
     def _path(self, text: str) -> str:
-        path = self._partition.path(text.strip('"'))
+        path = self._partition.canonical_path(text.strip('"'))
         if path is None:
             raise BadClaim(f"{quoted(text)} is not the full path of a queue, such as root.a.b")
         return path

@@ -81,7 +81,7 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
     if (
         not are_valid_names((user, text, *groups))
         or (optional_names and not is_short_name(optional_names))
-        or (path := text if text in partition.queues else partition.path(text)) is None
+        or (path := text if text in partition.queues else partition.canonical_path(text)) is None
         or (groups and not partition.accepts_user(user))
     ):
         return query_field_by_field(request, snapshot, trusted=trusted)
@@ -266,7 +266,7 @@ def queue(field: str, text: str, served: ServedPartition | None, violations: Vio
     if is_yarn and CONTROL_CHARACTER.search(text):
         violations.append((field, "has a control character"))
         return ""
-    path = served.partition.path(text) if served else queue_path(text)
+    path = served.partition.canonical_path(text) if served else queue_path(text)
     if path is None:
         violations.append((field, _NOT_A_YARN_PATH if is_yarn else _NOT_A_PATH))
         return ""

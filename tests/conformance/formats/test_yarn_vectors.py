@@ -28,7 +28,7 @@ LOADS = [vector for vector in VECTORS if vector["input"]["op"] == "load"]
 def test_checks(vector: dict[str, Any], semantics: Semantics, expect: dict[str, Any]) -> None:
     asked = vector["input"]
     partition = loaded(asked, semantics).partitions["default"]
-    path = partition.path(asked["queue"])
+    path = partition.canonical_path(asked["queue"])
     assert path is not None
     if asked["action"] == "SUBMIT_APPLICATIONS":
         # The submit ACL by itself, which no call of ours asks for.

@@ -54,9 +54,9 @@ def test_vectors_of_yunikorn(document: dict[str, Any]) -> None:
     for partition in policy.partitions.values():
         gate = local_partition(partition)
         for asked in document["questions"]:
-            path = partition.path(asked["queue"])
+            path = partition.canonical_path(asked["queue"])
             assert path is not None
-            assert gate.path(asked["queue"]) == path
+            assert gate.canonical_path(asked["queue"]) == path
             person = (asked["user"], asked["groups"])
             assert differences(partition, gate, [path], askers(person)) == (2, [])
 
@@ -66,9 +66,9 @@ def test_vectors_of_yarn(number: int) -> None:
     asked, semantics = CHECKS[number]
     partition = loaded(asked, semantics).partitions["default"]
     gate = local_partition(partition)
-    path = partition.path(asked["queue"])
+    path = partition.canonical_path(asked["queue"])
     assert path is not None
-    assert gate.path(asked["queue"]) == path
+    assert gate.canonical_path(asked["queue"]) == path
     person = (asked["user"], asked["groups"])
     assert differences(partition, gate, [path], askers(person)) == (2, [])
 
@@ -133,7 +133,7 @@ def test_very_many_queues_that_might_be_created_are_asked_about(
     assert any(map(partition.creates, created))
     for path in created:
         if partition.creates(path):
-            assert gate.find(path, Access.SUBMIT) is None
+            assert gate.target(path, Access.SUBMIT) is None
     people = askers(*yarn_templates.PEOPLE)
     decided, different = differences(partition, gate, partition.paths, people)
     assert (decided, different) == (2 * len(partition.paths), [])
@@ -169,9 +169,9 @@ def test_random_policies(
 ) -> None:
     gate = local_partition(partition)
     texts = {*asked, *partition.paths, "a", "b", "c", "x", "root", "A.b", "root.A", "", ".", "a..b"}
-    paths = {gate.path(text) for text in texts}
-    assert {text: gate.path(text) for text in texts} == {
-        text: partition.path(text) for text in texts
+    paths = {gate.canonical_path(text) for text in texts}
+    assert {text: gate.canonical_path(text) for text in texts} == {
+        text: partition.canonical_path(text) for text in texts
     }
     known = sorted(path for path in paths if path)
     assert differences(partition, gate, known, people) == (2 * len(known), [])

@@ -31,9 +31,9 @@ def read(vector: dict[str, Any]) -> LocalPartition:
 def answer(gate: LocalPartition, question: list[Any]) -> list[Any] | None:
     """Return the gate's answer in the form of the vectors."""
     user, queue, access, groups, _ = question
-    path = gate.question_path(queue)
+    path = gate.local_path(queue)
     assert path is not None
-    target = gate.find(path, Access(access))
+    target = gate.target(path, Access(access))
     if target is None:
         return None
     chain, evaluated = target

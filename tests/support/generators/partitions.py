@@ -80,4 +80,4 @@ PARTITIONS = st.one_of(yunikorn_partitions(), yarn_partitions())
 def paths_in(draw: st.DrawFn, partition: Partition) -> str:
     """Return the path of a queue that may exist, even for a question with its short name."""
     text = draw(st.one_of(PATHS, _LEVELS, st.sampled_from(partition.paths)))
-    return partition.path(text) or "root"
+    return partition.canonical_path(text) or "root"

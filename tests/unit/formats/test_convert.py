@@ -65,7 +65,7 @@ def loaded(result: Conversion, names: AclNames) -> Partition:
 def granted(
     partition: Partition, path: str, access: Access, user: str, groups: Iterable[str]
 ) -> bool:
-    spelled = partition.path(path)
+    spelled = partition.canonical_path(path)
     if spelled is None:  # such a request is refused
         return False
     decision = decide(partition, spelled, access, user, list(groups))

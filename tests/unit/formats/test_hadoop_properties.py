@@ -158,10 +158,10 @@ def test_short_names_of_the_capacity_scheduler() -> None:
         ]
     ).encode()
     partition = load_policy(CAPACITY, text, "f").partitions["default"]
-    assert partition.path("dev") == "root.eng.dev"
-    assert partition.path("eng") == "root.eng"
-    assert partition.path("root") == "root"
-    assert partition.path("new") == "root.new"
+    assert partition.canonical_path("dev") == "root.eng.dev"
+    assert partition.canonical_path("eng") == "root.eng"
+    assert partition.canonical_path("root") == "root"
+    assert partition.canonical_path("new") == "root.new"
     for queue, user, allowed in (
         ("dev", "ann", True),
         ("dev", "boss", True),
@@ -171,7 +171,7 @@ def test_short_names_of_the_capacity_scheduler() -> None:
         ("new", "boss", True),
         ("new", "ann", False),
     ):
-        path = partition.path(queue)
+        path = partition.canonical_path(queue)
         assert path is not None
         for access in Access:
             decision = decide(partition, path, access, user, ())
@@ -180,6 +180,6 @@ def test_short_names_of_the_capacity_scheduler() -> None:
             assert explain(partition, path, access, user, ()).decision == decision
     off = YarnOptions(site=site(enabled="false"))
     partition = load_policy(CAPACITY, text, "f", FormatOptions(yarn=off)).partitions["default"]
-    decision = decide(partition, partition.path("qa") or "", Access.SUBMIT, "ann", ())
+    decision = decide(partition, partition.canonical_path("qa") or "", Access.SUBMIT, "ann", ())
     assert decision is not None
     assert decision.reason is Reason.ACLS_DISABLED

@@ -104,7 +104,7 @@ class QueueAuthorizer:
         if question is None:
             return _answer(version, "")
         served, revision = self._decider.served(), self._engine.snapshot.policy.revision
-        path = served.partition.path(question.queue)
+        path = served.partition.canonical_path(question.queue)
         if path is None:
             return _answer(version, "the name cannot be the path of a queue")
         check = RequiredCheck(

@@ -58,7 +58,7 @@ class InvalidQueueName(ValueError):
 def flat_subtrees(partition: Partition, schedulers: Schedulers) -> Iterator[Subtree]:
     """Yield the listed schedulers with flat names, each with its path in the policy's spelling."""
     for name, scheduler in schedulers.flat.items():
-        yield Subtree(name, partition.path(scheduler.below) or scheduler.below)
+        yield Subtree(name, partition.canonical_path(scheduler.below) or scheduler.below)
 
 
 class QueueNames:
@@ -74,7 +74,7 @@ class QueueNames:
         self.partition = partition
         self._kueue = schedulers.kueue
         self._others = [
-            (each, partition.path(each.path) or each.path) for each in schedulers.subtrees
+            (each, partition.canonical_path(each.path) or each.path) for each in schedulers.subtrees
         ]
         """The subtrees that are not YuniKorn's, and their paths in the policy's spelling."""
         self._below: dict[str, str] = {}
@@ -129,7 +129,7 @@ class QueueNames:
         if template is None:
             return self._below.get(place.scheduler, ROOT)
         path = prefix(template.replace(_NAMESPACE, _level(namespace) or _NAMESPACE))
-        return self.partition.path(path) or path
+        return self.partition.canonical_path(path) or path
 
     def name(self, path: str, place: QueueName, namespace: str) -> str | None:
         """Return the name by which a user refers to a queue in a place.
@@ -176,7 +176,7 @@ class QueueNames:
         return path
 
     def _canonical(self, name: str, path: str, remedy: str = _REMEDY) -> str:
-        canonical = self.partition.path(path)
+        canonical = self.partition.canonical_path(path)
         if canonical is None:
             raise _invalid(name, remedy)
         return canonical

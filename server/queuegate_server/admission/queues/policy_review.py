@@ -162,7 +162,7 @@ def _unqueued_faults(
 ) -> Iterator[Diagnostic]:
     """Yield an error if `unqueued` is a path that the partition spells differently."""
     path = queues.unqueued
-    if path not in ALLOW_OR_DENY and partition.path(path) != path:
+    if path not in ALLOW_OR_DENY and partition.canonical_path(path) != path:
         yield source_map.diagnostic(
             _UNQUEUED,
             f"{quoted(path)} is not a queue path in the policy's spelling",
@@ -179,7 +179,7 @@ def _subtree_faults(
     for name, scheduler in queues.schedulers.flat.items():
         path = scheduler.below
         location = (*_QUEUES, "schedulers", name, "below")
-        if partition.path(path) != path:
+        if partition.canonical_path(path) != path:
             yield source_map.diagnostic(
                 location,
                 f"{quoted(path)} is not a queue path in the policy's spelling",
@@ -199,7 +199,7 @@ def _missing_unqueued(
 ) -> Iterator[Diagnostic]:
     """Yield a warning if `unqueued` is a path that is not in the policy."""
     path = queues.unqueued
-    if path in ALLOW_OR_DENY or partition.path(path) != path:
+    if path in ALLOW_OR_DENY or partition.canonical_path(path) != path:
         return
     if path not in partition.queues and not partition.creates(path):
         yield source_map.warning(

@@ -76,7 +76,7 @@ async def show(visit: Visit) -> View:
     partition = snapshot.find(name).partition
     access = visit.access
     asked = query.get("queue", "") or ROOT
-    missing, selected = "", partition.path(asked) or ""
+    missing, selected = "", partition.canonical_path(asked) or ""
     created = partition.created(selected) if selected else []
     in_tree = parent_path(created[-1].path) if created else selected
     if in_tree not in partition.queues:
