@@ -13,7 +13,7 @@ import grpc.aio
 import pygrpc_native.aio
 import uvloop
 
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from queuegate_server.transports.grpcio import GrpcioServer
 from queuegate_server.transports.native.server import IO_THREADS
 from queuegate_server.transports.stalls import Refusal, Stalls

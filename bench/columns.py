@@ -30,7 +30,7 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.settings.model import PolicySource, Settings
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 
 _SHAPES: Final = ((1_000, 20, 20), (10_000, 100, 100), (100_000, 200, 200))
 _GOAL: Final = 2_000_000

@@ -4,7 +4,6 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from docs.generate.markdown import code, table
-from queuegate_server import throttling
 from queuegate_server.config_fields import MIB
 from queuegate_server.identity import guarded_resolver, members
 from queuegate_server.identity.options import ResolverOptions
@@ -20,6 +19,7 @@ from queuegate_server.rpc import (
 )
 from queuegate_server.server import wiring
 from queuegate_server.settings.limits import Connections, Limits, Sync
+from queuegate_server.throttling import controlled_delay
 from queuegate_server.transports import grpcio, stalls
 
 _OVERLOADED: Final = "`OVERLOADED`"
@@ -128,7 +128,7 @@ def _limits() -> list[_Limit]:
         _Limit(
             "Wait of long calls (several checks, or more than "
             f"{wire.MAX_SHORT_REQUEST // 1024} KiB) for their turn, if it persists",
-            f"{throttling.MAX_WAIT_SECONDS * 1000:g} ms",
+            f"{controlled_delay.MAX_WAIT_SECONDS * 1000:g} ms",
             "",
             "all callers",
             _OVERLOADED,

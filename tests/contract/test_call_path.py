@@ -31,7 +31,7 @@ partitions:
 """
 MOST_FOR_LOOKUP = 32
 MOST_FOR_RELOAD = 18
-BACKGROUND = {"runtime.beat", "throttling", "transports.stalls"}
+BACKGROUND = {"runtime.beat", "throttling.byte_budget", "transports.stalls"}
 """What may run at any moment: what is done every second, and the watch over slow clients."""
 
 

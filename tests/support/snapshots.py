@@ -15,7 +15,7 @@ from queuegate_server.identity.resolvers.local import NoResolver
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.load_shedding import LongCallQueue
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 
 
 def zero() -> float:

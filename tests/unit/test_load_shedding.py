@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from queuegate_server.throttling import CoDel
+from queuegate_server.throttling.controlled_delay import CoDel
 
 LATE = 0.02
 SHORT = 0.0005

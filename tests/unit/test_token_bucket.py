@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.throttling import TokenBucket
+from queuegate_server.throttling.token_bucket import TokenBucket
 from tests.support.fakes.clock import ManualClock
 
 

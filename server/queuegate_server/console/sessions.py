@@ -13,7 +13,7 @@ from typing import Final
 
 from cachetools import LRUCache, TTLCache
 
-from queuegate_server.throttling import TokenBucket
+from queuegate_server.throttling.token_bucket import TokenBucket
 
 SESSION_SECONDS: Final = 8 * 3600.0
 MAX_SESSIONS: Final = 1_000

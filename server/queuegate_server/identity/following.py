@@ -16,7 +16,7 @@ from queuegate_server.identity.resolver import CannotFollow, Following
 from queuegate_server.identity.shared import FollowerLease
 from queuegate_server.runtime import pauses
 from queuegate_server.runtime.single_flight import is_being_cancelled
-from queuegate_server.throttling import TokenBucket
+from queuegate_server.throttling.token_bucket import TokenBucket
 
 _LOG = logging.getLogger(__name__)
 

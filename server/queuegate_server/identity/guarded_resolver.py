@@ -24,7 +24,7 @@ from queuegate_server.identity.resolver import (
     Source,
 )
 from queuegate_server.runtime.single_flight import is_being_cancelled
-from queuegate_server.throttling import TokenBucket
+from queuegate_server.throttling.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from queuegate_server.identity.following import ChangeFollower

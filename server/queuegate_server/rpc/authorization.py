@@ -12,7 +12,7 @@ from queuegate_server.rpc.authentication import Authenticator, Principal, set_cu
 from queuegate_server.rpc.errors import Draining, RateLimited
 from queuegate_server.rpc.interceptors import Context, StreamMethod, UnaryMethod
 from queuegate_server.settings.callers import Role
-from queuegate_server.throttling import TokenBucket
+from queuegate_server.throttling.token_bucket import TokenBucket
 
 ROLES: Final[Mapping[str, Role]] = MappingProxyType(
     {

@@ -18,7 +18,8 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 from queuegate_server.runtime.pacing import CALL_STEP_SECONDS, pause
-from queuegate_server.throttling import ByteBudget, CoDel
+from queuegate_server.throttling.byte_budget import ByteBudget
+from queuegate_server.throttling.controlled_delay import CoDel
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")

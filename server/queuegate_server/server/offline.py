@@ -22,7 +22,8 @@ from queuegate_server.server.startup import CannotServe
 from queuegate_server.settings.fleet import Fleet
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.observability import Audit
-from queuegate_server.throttling import MAX_WAIT_SECONDS, ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
+from queuegate_server.throttling.controlled_delay import MAX_WAIT_SECONDS
 
 Substitute = Callable[[str], Resolver | None]
 """Returns a substitute for the named resolver type, or None for no substitution."""

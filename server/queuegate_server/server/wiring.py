@@ -28,7 +28,8 @@ from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
 from queuegate_server.sync.connected import listed
-from queuegate_server.throttling import MAX_WAIT_SECONDS, ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
+from queuegate_server.throttling.controlled_delay import MAX_WAIT_SECONDS
 from queuegate_server.transports import registry
 from queuegate_server.transports.registry import Server
 from queuegate_server.transports.stalls import Refusal

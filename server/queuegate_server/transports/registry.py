@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.limits import Connections, Limits
 from queuegate_server.settings.listeners import Listener
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from queuegate_server.transports import native
 
 if TYPE_CHECKING:  # commands that only check files must not import gRPC

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]

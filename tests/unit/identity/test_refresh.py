@@ -8,7 +8,7 @@ import pytest
 
 from queuegate_server.identity import refresh
 from queuegate_server.identity.refresh import RefreshQueue
-from queuegate_server.throttling import TokenBucket
+from queuegate_server.throttling.token_bucket import TokenBucket
 from tests.support.fakes.clock import ManualClock
 
 RATE = 500

@@ -14,7 +14,7 @@ from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import ChangePredicate, ChangeWaiter, Freshness
 from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from tests.support.snapshots import two_partitions, zero
 
 EPOCH = b"e" * 16

@@ -18,7 +18,7 @@ from queuegate_server.rpc.load_shedding import (
 )
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from tests.support.snapshots import serving
 
 

@@ -26,7 +26,7 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.response_cache import ResponseCache
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from tests.support.batch_results import with_errors
 
 USERS = ("alice", "bob", "carol", "dave")

@@ -14,7 +14,7 @@ from queuegate_server.policystore.parsing import CheckJob
 from queuegate_server.rpc import policy_service
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.load_shedding import LongCallQueue
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 
 MANIFEST = """\
 kind: ConfigMap

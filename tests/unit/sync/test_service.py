@@ -15,7 +15,7 @@ from queuegate_server.rpc.load_shedding import LongCallQueue
 from queuegate_server.rpc.sync_service import LOOKUPS, SyncServicer, _Stream
 from queuegate_server.sync.hub import SyncHub
 from queuegate_server.sync.session import SyncRights
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from tests.support.snapshots import groups_named_as_users, zero
 from tests.support.sync_stream import sync_request
 

@@ -8,7 +8,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2_grpc
 
 from queuegate_server.rpc.health import HealthServicer
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from queuegate_server.transports.grpcio import GrpcioServer
 from queuegate_server.transports.stalls import Refusal, Stalls
 

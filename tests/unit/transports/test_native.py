@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 from queuegate_server.settings.limits import Limits
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from queuegate_server.transports.native.server import NativeContext, NativeServer
 from queuegate_server.transports.stalls import Refusal
 

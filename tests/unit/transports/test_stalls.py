@@ -3,7 +3,7 @@
 import asyncio
 from typing import cast
 
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from queuegate_server.transports.stalls import SWEEP_SECONDS, Context, Refusal, Stalls
 
 

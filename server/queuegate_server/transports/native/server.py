@@ -21,7 +21,8 @@ import grpc.aio
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from queuegate_server.settings.limits import Limits
-from queuegate_server.throttling import MAX_WAIT_SECONDS, ByteBudget, CoDel
+from queuegate_server.throttling.byte_budget import ByteBudget
+from queuegate_server.throttling.controlled_delay import MAX_WAIT_SECONDS, CoDel
 from queuegate_server.transports.grpcio import (
     KEEPALIVE_SECONDS,
     MAX_METADATA,

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from queuegate_server.throttling import ByteBudget
+from queuegate_server.throttling.byte_budget import ByteBudget
 from queuegate_server.transports.stalls import acknowledged_bytes
 
 SHORT_RESPONSES: Final = frozenset(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault
-from queuegate_server.throttling import TokenBucket
+from queuegate_server.throttling.token_bucket import TokenBucket
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
