@@ -1,1 +1,1 @@
-"""Limits load: rates (`token_bucket`), waiting times (`controlled_delay`), bytes (`byte_budget`)."""
+"""Limits load: rates (token_bucket), waiting times (controlled_delay) and bytes (byte_budget)."""

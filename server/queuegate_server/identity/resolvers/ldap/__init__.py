@@ -28,7 +28,8 @@ lookup.
 connecting    bind (within connect_timeout), dialer (TCP, TLS), discovery (DNS), kerberos_child
 following     sync_follower (RFC 4533) or dirsync_follower (Active Directory); followed_messages and
               sync_messages decode what bypasses libldap; sync_changes keeps up to 256 MiB of
-              members and finds who is affected; change_reporter reports them
+              members and finds who is affected; change_reporter reports them, with the positions
+              of change_positions
 listing       member_lookup
 source-check    notes, rights_notes, and schema, which lookups without a result also ask
 settings      ldap_options, defaults (presets and YuniKorn's Secret), option_types, filter_syntax,

@@ -1,14 +1,12 @@
 """Reports changes of a directory by the names of the affected users."""
 
-import base64
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import ChangeSink
-from queuegate_server.identity.resolvers.ldap.entries import normalize, parse_dn
+from queuegate_server.identity.resolvers.ldap.entries import parse_dn
 from queuegate_server.identity.resolvers.ldap.filters import all_of
 from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
@@ -24,6 +22,10 @@ _CHUNK: Final = 100
 """The number of DNs or names per search."""
 
 
+def _no_names(_key: str) -> tuple[str, ...]:
+    return ()
+
+
 class ChangeReporter:
     """Reports the changes that a follower of the directory has found."""
 
@@ -33,11 +35,19 @@ class ChangeReporter:
         users: UserKind,
         sink: ChangeSink,
         pool: ServerPool,
+        names_at: Callable[[str], tuple[str, ...]] = _no_names,
     ) -> None:
-        """Create a reporter to `sink`."""
+        """Create a reporter.
+
+        Args:
+            options: The settings.
+            users: The search base and filter for users.
+            sink: Receives the reports.
+            pool: The connections for searches of users' names.
+            names_at: Returns the names of a user by `dn_key`; none if they must be searched.
+        """
         self.reports: Final = RepeatedReports(sink, options.repeat_after)
-        self.names_at: Callable[[str], tuple[str, ...]] = _no_names
-        """Returns the names of a user by the normalized DN; empty if they must be searched."""
+        self._names_at = names_at
         self._options = options
         self._users = users
         self._pool = pool
@@ -57,32 +67,34 @@ class ChangeReporter:
         anywhere in the directory may be nested.
         """
         options = self._options
-        is_vague = options.user_match == "casefold" or options.nested == "in_chain"
-        return bool(affected) and (affected.is_all or is_vague)
+        cannot_name_users = options.user_match == "casefold" or options.nested == "in_chain"
+        return bool(affected) and (affected.is_all or cannot_name_users)
 
     async def _names(self, affected: AffectedUsers) -> frozenset[str] | None:
         """Return the names of affected users as used in requests; None if some are unknown."""
         names = {*affected.names, *affected.listed}
-        unknown: dict[str, str] = {}
+        unknown: set[str] = set()
         filters = [self._users.filter.for_user(name) for name in sorted(affected.listed)]
         async for key, dn in in_steps(affected.dns.items()):
-            followed = self.names_at(key)
+            followed = self._names_at(key)
             names.update(followed)
-            if not followed:
-                unknown[key] = dn
-                filters.append(rdn_filter(parse_dn(dn) or [[]]))
-        if "" in filters:
-            return None
+            if followed:
+                continue
+            rdn = rdn_filter(parse_dn(dn) or [[]])
+            if not rdn:
+                return None  # No filter finds an entry whose RDN is binary.
+            filters.append(rdn)
+            unknown.add(key)
         found: set[str] = set()
         for start in range(0, len(filters), _CHUNK):
             text = f"(|{''.join(filters[start : start + _CHUNK])})"
             names.update(await self._pool.run(partial(self._search, text, found)))
-        return frozenset(names) if unknown.keys() <= found else None
+        return frozenset(names) if unknown <= found else None
 
     async def _search(
         self, filter_text: str, found: set[str], connection: LdapConnection
     ) -> list[str]:
-        """Return the names of the users that match; add their normalized DNs to `found`."""
+        """Return the names of the users that match; add the keys of their DNs to `found`."""
         users = self._users
         names: list[str] = []
         with SearchSession(
@@ -97,31 +109,6 @@ class ChangeReporter:
                 advice="narrow user_base or user_filter",
             )
             async for entry in session.in_steps(entries):
-                found.add(repr(normalize(parse_dn(entry.dn) or [])))
+                found.add(entry.key)
                 names += users.names(entry)
         return names
-
-
-def _no_names(_key: str) -> tuple[str, ...]:
-    return ()
-
-
-def encode_position(url: str, cookies: Mapping[str, bytes]) -> bytes:
-    """Encode the position in the changes of each followed part of a server's directory."""
-    texts = {name: base64.b64encode(cookie).decode() for name, cookie in cookies.items()}
-    return json.dumps({"server": url, "cookies": texts}, separators=(",", ":")).encode()
-
-
-def decode_position(position: bytes, url: str) -> Mapping[str, bytes]:
-    """Return the cookies in a position by part; none if it is another server's or unreadable."""
-    try:
-        value = json.loads(position)
-        if value["server"] != url:
-            return {}
-        return {
-            name: base64.b64decode(text, validate=True)
-            for name, text in value["cookies"].items()
-            if text
-        }
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return {}

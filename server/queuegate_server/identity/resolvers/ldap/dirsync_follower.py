@@ -21,17 +21,18 @@ from queuegate_server.identity.resolvers.ldap.ber import (
     BerReader,
     element,
 )
-from queuegate_server.identity.resolvers.ldap.change_reporter import (
-    ChangeReporter,
+from queuegate_server.identity.resolvers.ldap.change_positions import (
     decode_position,
     encode_position,
 )
+from queuegate_server.identity.resolvers.ldap.change_reporter import ChangeReporter
 from queuegate_server.identity.resolvers.ldap.entries import (
     RANGE_OPTION,
     GroupKind,
     LdapEntry,
     SearchBase,
     decode_value,
+    dn_key,
     normalize,
     parse_dn,
 )
@@ -187,7 +188,7 @@ class GroupChanges:
             return
         normalized = normalize(parsed)
         if self._users.base.contains(normalized):
-            affected.add(AffectedUsers(dns={repr(normalized): text}))
+            affected.add(AffectedUsers(dns={dn_key(normalized): text}))
         else:
             affected.is_all = True  # it may be a group
 
@@ -219,7 +220,7 @@ class UserChanges:
             elif any(map(entry.values, self._names)):
                 affected.is_all = True  # the former name is unknown
             else:
-                key = repr(normalize(parse_dn(entry.dn) or []))
+                key = entry.key
                 affected.add(AffectedUsers(dns={key: entry.dn}))
 
 

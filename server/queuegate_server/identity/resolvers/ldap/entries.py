@@ -57,6 +57,11 @@ class LdapEntry:
         self.dn = dn
         self._attributes = {name.lower(): values for name, values in attributes.items()}
 
+    @property
+    def key(self) -> str:
+        """The `dn_key` of the entry's DN. Raises UnusableData if the DN is too long."""
+        return dn_key(normalize(parse_dn(self.dn) or []))
+
     def values(self, attribute: str) -> list[bytes]:
         """Return an attribute's values; an empty list if the entry lacks the attribute."""
         return self._attributes.get(attribute.lower(), [])
@@ -192,6 +197,11 @@ def normalize(parsed: ParsedDn) -> NormalizedDn:
     )
 
 
+def dn_key(dn: NormalizedDn) -> str:
+    """Return a normalized DN as one text, which takes less memory than its parts."""
+    return repr(dn)
+
+
 def short_name(attribute: str) -> str:
     """Return an attribute's short name in lowercase, given its OID, alias or name."""
     name = attribute.lower()
@@ -237,7 +247,7 @@ class GroupDn(NamedTuple):
     """The parsed form of a group's DN."""
 
     key: str
-    """A key that is the same for all spellings of the DN."""
+    """The `dn_key` of the DN, which is the same for all of its spellings."""
     is_below_base: bool
     """Whether the group is below `group_base`."""
     name: str | None
@@ -281,7 +291,7 @@ def _parse(
     normalized = normalize(parsed)
     name = _name_in(options, parsed)
     return GroupDn(
-        repr(normalized), base.contains(normalized), None if name is None else apply_case(name)
+        dn_key(normalized), base.contains(normalized), None if name is None else apply_case(name)
     )
 
 

@@ -283,8 +283,8 @@ class GroupLookup:
             return None
         if not group.is_below_base:
             # Not an error: in FreeIPA, memberOf also lists roles and rules.
-            self.statistics.other_base += 1
-            self.statistics.other_base_example = dn
+            self.statistics.ignored_memberships += 1
+            self.statistics.ignored_membership = dn
             return None
         if group.key in self._seen:
             return None

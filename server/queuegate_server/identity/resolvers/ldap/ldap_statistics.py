@@ -1,4 +1,6 @@
-"""Records the steps of lookups and connections, for metrics and `source-check`."""
+"""Records the steps of lookups and connections, and what is unusual about entries, for metrics,
+the log and `source-check`.
+"""
 
 import logging
 import time
@@ -14,6 +16,7 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _LINES_A_SECOND: Final = 1.0
 _FIRST_LINES: Final = 20
+"""The number of lines that may be logged at once after a pause."""
 
 StepName = Literal[
     "resolve", "connect", "starttls", "tls", "bind", "root entry", "user search", "group search",
@@ -68,6 +71,18 @@ class StepCount:
     seconds: float = 0.0
 
 
+class EntryLog:
+    """Logs warnings about entries at a limited rate, because one lookup may cause thousands."""
+
+    def __init__(self) -> None:
+        self._rate = TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
+
+    def warning(self, text: str, *values: object) -> None:
+        """Log a warning, unless there were too many of late."""
+        if self._rate.acquire():
+            _LOG.warning(text, *values)
+
+
 @dataclass(slots=True)
 class LdapStatistics:
     """The resolver's counters since its creation. `observe/metrics.toml` describes them."""
@@ -75,33 +90,34 @@ class LdapStatistics:
     steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
     """The counters by server and step."""
     retried: int = 0
+    """Lookups and lists that were repeated on another server."""
     ambiguous: int = 0
+    """Lookups in which several entries matched the user."""
     depth_reached: int = 0
+    """Lookups that did not follow nested groups beyond `nested_depth`."""
     other_spelling: int = 0
+    """Lookups of a name that the directory spells differently."""
     outside_base: int = 0
+    """Entries that the server returned, although they are outside the base that was searched."""
     skipped_names: int = 0
-    other_base: int = 0
-    """The number of groups in users' memberOf attributes that are outside `group_base`."""
-    other_base_example: str = ""
-    """The DN of a group outside `group_base`, as an example."""
-    log_rate: TokenBucket = field(
-        default_factory=lambda: TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
-    )
-    """A rate limiter for log lines about entries, because one lookup may cause thousands."""
+    """Groups without a readable name."""
+    ignored_memberships: int = 0
+    """Values of users' memberOf attributes that are outside `group_base`."""
+    ignored_membership: str = ""
+    """One of these values, as an example."""
+    log: EntryLog = field(default_factory=EntryLog)
 
     def note_outside(self, dn: str, base: str) -> None:
-        """Count and, unless rate-limited, log an entry that is ignored for being outside `base`."""
+        """Count and log an entry that is ignored for being outside `base`."""
         self.outside_base += 1
-        if self.log_rate.acquire():
-            _LOG.warning(
-                "ignoring an entry that the server returned outside of %s: %.200r", base, dn
-            )
+        self.log.warning(
+            "ignoring an entry that the server returned outside of %s: %.200r", base, dn
+        )
 
     def note_skipped(self, source: str) -> None:
-        """Count and, unless rate-limited, log a group without a readable name."""
+        """Count and log a group without a readable name."""
         self.skipped_names += 1
-        if self.log_rate.acquire():
-            _LOG.warning("a group has no readable name: %.200r", source)
+        self.log.warning("a group has no readable name: %.200r", source)
 
     def count(self, step: LdapStep) -> None:
         """Count a step and add its duration."""

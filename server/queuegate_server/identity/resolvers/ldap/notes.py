@@ -181,8 +181,8 @@ class _Examiner:
 
     async def _other_bases(self, user: str) -> AsyncIterator[str]:
         statistics = self.lookup.statistics
-        if statistics.other_base:
-            yield _outside(statistics.other_base, statistics.other_base_example)
+        if statistics.ignored_memberships:
+            yield _outside(statistics.ignored_memberships, statistics.ignored_membership)
         searched = [kind for kind in self.lookup.kinds if kind.options.groups_from != "member_of"]
         if not searched:
             return

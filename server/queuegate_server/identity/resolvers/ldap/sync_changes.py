@@ -22,6 +22,7 @@ from queuegate_server.identity.resolvers.ldap.entries import (
     LdapEntry,
     SearchBase,
     decode_value,
+    dn_key,
     normalize,
     parse_dn,
 )
@@ -60,7 +61,7 @@ class AffectedUsers:
     """Users whose groups may have changed."""
 
     dns: dict[str, str] = field(default_factory=dict)
-    """DNs below the users' base, by their normalized form."""
+    """DNs below the users' base, by `dn_key`."""
     listed: set[str] = field(default_factory=set)
     """Names as listed in groups."""
     names: set[str] = field(default_factory=set)
@@ -84,7 +85,7 @@ class AffectedUsers:
 
 class _Group(NamedTuple):
     key: str
-    """The normalized form of the DN."""
+    """The `dn_key` of its DN."""
     facts: int
     """A hash of the DN, the names and the number, whose change affects all members."""
     members: set[bytes]
@@ -197,7 +198,7 @@ class FollowedContent:
                 affected.is_all = True
                 continue
             normalized = normalize(parsed)
-            key = repr(normalized)
+            key = dn_key(normalized)
             if key in seen:
                 continue
             seen.add(key)
@@ -214,7 +215,7 @@ class FollowedContent:
         return affected
 
     def names_at(self, key: str) -> tuple[str, ...]:
-        """Return the names of a followed user by the normalized DN; empty if unknown."""
+        """Return the names of a followed user by `dn_key`; empty if unknown."""
         return tuple(name for part in self.people for name in part.names_at(key))
 
 
@@ -240,7 +241,7 @@ class GroupEntries:
         self.query = SearchQuery(kind.options.group_base or "", filter_text, attributes)
 
     def at(self, key: str) -> Iterable[_Group]:
-        """Return the groups with a normalized DN."""
+        """Return the groups by `dn_key`."""
         return () if self._has_names else self._by_key.get(key, {}).values()
 
     def clear(self) -> Iterator[None]:
@@ -267,7 +268,7 @@ class GroupEntries:
                 yield
         parsed = parse_dn(entry.dn) or []
         facts = yield from _facts(entry, self._facts)
-        key = repr(normalize(parsed))
+        key = dn_key(normalize(parsed))
         size += _size([key, {None: None}, members])
         new = _Group(key, facts, members, size)
         self._content.resize(new.size)
@@ -340,7 +341,7 @@ class UserEntries:
         self.query = SearchQuery(base, content.users.filter.for_anyone(), attributes, scope)
 
     def names_at(self, key: str) -> tuple[str, ...]:
-        """Return a user's present or last names by the normalized DN; empty if unknown."""
+        """Return a user's present or last names by `dn_key`; empty if unknown."""
         found = (self._by_key.get(key), self._removed.get(key))
         return tuple(name for user in found if user for name in user.names)
 
@@ -354,7 +355,7 @@ class UserEntries:
     def put(self, uuid: bytes, entry: LdapEntry) -> Generator[None, None, AffectedUsers]:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
         facts = yield from _facts(entry, self.query.attributes)
-        key = repr(normalize(parse_dn(entry.dn) or []))
+        key = entry.key
         new = _User(key, self._content.users.few_names(entry), facts)
         self._content.resize(new.size)
         old = self._pop(uuid)

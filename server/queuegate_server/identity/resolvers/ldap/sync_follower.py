@@ -16,11 +16,11 @@ from typing import Any, Final
 from ldap.controls import RequestControl, ResponseControl
 
 from queuegate_server.identity.resolver import ChangeSink
-from queuegate_server.identity.resolvers.ldap.change_reporter import (
-    ChangeReporter,
+from queuegate_server.identity.resolvers.ldap.change_positions import (
     decode_position,
     encode_position,
 )
+from queuegate_server.identity.resolvers.ldap.change_reporter import ChangeReporter
 from queuegate_server.identity.resolvers.ldap.entries import LdapEntry
 from queuegate_server.identity.resolvers.ldap.followed_messages import FollowedMessage
 from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection, SearchQuery
@@ -87,8 +87,7 @@ class SyncFollower:
         self._options = options
         self._pool = pool
         self._content = FollowedContent(options, lookup.users, lookup.kinds)
-        self._reporter = ChangeReporter(options, lookup.users, sink, pool)
-        self._reporter.names_at = self._content.names_at
+        self._reporter = ChangeReporter(options, lookup.users, sink, pool, self._content.names_at)
         self._sink = sink
         self._affected = AffectedUsers()
         self._wake = asyncio.Event()
