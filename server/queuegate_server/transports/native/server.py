@@ -213,7 +213,7 @@ class NativeServer:
 
     async def _sweep(self, front: NativeGrpcFront) -> None:
         """Until cancelled, periodically disconnect clients that do not read their responses."""
-        while await self._unread.any.wait():
+        while await self._unread.any_unwritten.wait():
             await asyncio.sleep(SWEEP_SECONDS)
             if (metrics := front.metrics()) and (peers := self._unread.update(metrics)):
                 await disconnect(peers)

@@ -1,8 +1,9 @@
 """Tracks the native transport's long responses that callers have not read.
 
-`respond` does not report when a response has been written. So this module uses the transport's
-metrics, which count a response's bytes once it is written or its connection is closed, and the
-kernel's count of acknowledged bytes.
+`respond` does not report when a response has been written. So a response is *unwritten* until the
+transport's metrics count its bytes: once it is written, or its connection is closed. A peer is
+*stalled* if it has not acknowledged all bytes of its responses, and none since the last sweep, by
+the kernel's count.
 """
 
 import asyncio
@@ -25,24 +26,31 @@ _MAX_PEERS: Final = 1_000
 
 
 class UnreadBytes:
-    """Counts the bytes of long responses that have not been written."""
+    """Counts the unwritten bytes of long responses in a budget, and finds stalled peers."""
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
-        self._unread = self._answered = self._longest = 0
-        self.any = asyncio.Event()
-        """Set while any response may be unread."""
+        self.any_unwritten = asyncio.Event()
+        """Set while any long response may be unwritten."""
+        self._unwritten = 0
+        self._total = 0
+        """The bytes of all long responses, written and unwritten."""
+        self._longest = 0
+        """The size of the longest response so far. It never falls, so after a huge one, responses
+        of cancelled calls may count as unwritten for longer: the budget is spent too early, not too
+        late."""
         self._given: dict[str, int] = {}
         """The total bytes of long responses on each connection."""
-        self._stalled: dict[str, int] = {}
-        """The bytes acknowledged by each peer with unread responses, as of the last sweep."""
+        self._acknowledged: dict[str, int] = {}
+        """The bytes acknowledged by each peer that has not acknowledged all, as of the last
+        sweep."""
 
     def add(self, peer: str, size: int) -> None:
         """Count a long response of `size` bytes as unwritten."""
         self._budget.take(size)
-        self.any.set()
-        self._unread += size
-        self._answered += size
+        self.any_unwritten.set()
+        self._unwritten += size
+        self._total += size
         self._longest = max(self._longest, size)
         self._given[peer] = self._given.get(peer, 0) + size
 
@@ -54,19 +62,25 @@ class UnreadBytes:
         # If a call is cancelled while its response is being written, the transport never counts the
         # response as written.
         open_calls = sum(each["started"] for each in long) - sum(end["count"] for end in ends)
-        unread = min(self._answered - written, open_calls * self._longest)
-        self._budget.give_back(self._unread - unread)
-        self._unread, self._answered = unread, written + unread
-        if not unread:
-            self.any.clear()
-        before, self._stalled = self._stalled, {}
+        unwritten = min(self._total - written, open_calls * self._longest)
+        self._budget.give_back(self._unwritten - unwritten)
+        self._unwritten, self._total = unwritten, written + unwritten
+        if not unwritten:
+            self.any_unwritten.clear()
+        return self._stalled_peers()
+
+    def _stalled_peers(self) -> set[str]:
+        before, self._acknowledged = self._acknowledged, {}
         is_spent = self._budget.is_spent
         if not is_spent and len(self._given) < _MAX_PEERS:
             return set()
-        read = acknowledged_bytes()
-        self._given = {peer: size for peer, size in self._given.items() if peer in read}
-        if is_spent:
-            self._stalled = {
-                peer: read[peer] for peer, size in self._given.items() if read[peer] < size
-            }
-        return {peer for peer, count in self._stalled.items() if before.get(peer) == count}
+        acknowledged = acknowledged_bytes()
+        self._given = {peer: size for peer, size in self._given.items() if peer in acknowledged}
+        if not is_spent:
+            return set()
+        self._acknowledged = {
+            peer: acknowledged[peer]
+            for peer, size in self._given.items()
+            if acknowledged[peer] < size
+        }
+        return {peer for peer, count in self._acknowledged.items() if before.get(peer) == count}
