@@ -82,6 +82,11 @@ class Diagnostic:
     file: str = ""
     """The file name; empty for text sent in a request."""
 
+    @property
+    def is_about_fleet(self) -> bool:
+        """Whether this is about the replicas of the fleet, and `file` is no file but "fleet"."""
+        return self.file == "fleet"
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyQueue:

@@ -3,22 +3,24 @@
 import contextlib
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from queuegate._address import ENVIRONMENT_VARIABLE
-from queuegate._results import HealthStatus, ReplicaState, ResolveOutcome
-from queuegate._types import Check
+from queuegate._results import HealthStatus, ReloadResult, ReplicaState, ResolveOutcome
+from queuegate._types import Check, Decision, Explanation
 from queuegate.cli import render, server_state
 from queuegate.cli.app_check import app_check
+from queuegate.cli.command_classes import Group
 from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     CONTEXT,
+    INVALIDATION_TIMEOUT,
     LIST_TIMEOUT,
-    Group,
+    RELOAD_TIMEOUT,
     access_option,
     common_options,
     files_options,
@@ -32,15 +34,28 @@ from queuegate.cli.options import (
     wait_option,
 )
 from queuegate.cli.output import FORMATS, TABLE, Report
-from queuegate.cli.suggestions import missing_prefix
+from queuegate.cli.suggestions import MissingQueue, missing_prefix
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree
+from queuegate.cli.unconfirmed import (
+    OLD_GROUPS,
+    OLD_POLICY,
+    stale_problem,
+    unconfirmed_lines,
+    waited_lines,
+)
 from queuegate.cli.who_can import who_can
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from queuegate._client import Client
     from queuegate._users import UsableQueue
+    from queuegate.cli.offline import OfflineClient
+
+_Answer = TypeVar("_Answer", Decision, Explanation)
 
 _EPILOG: Final = f"""\
 \b
@@ -74,15 +89,10 @@ def queuegate(**_: Any) -> None:
 @question
 def check(invocation: Invocation, asked: Check) -> Report:
     """Check whether USER may use QUEUE, such as root.a.b."""
-    with invocation.client() as client:
-        started = time.monotonic()
-        with invocation.with_queue_hint(
-            client, asked.user, asked.queue, asked.partition, user_first=True
-        ):
-            answer = client.check(**asdict(asked))
-        missing = invocation.missing_queue_hints(client, asked, answer, started)
+    answer, hints = _ask(invocation, asked, lambda client: client.check(**asdict(asked)))
     status = Exit.OK if answer.allowed else Exit.NO
-    text = render.decision(asked, answer, invocation.colors, missing, invocation.yarn_site or "")
+    site = invocation.yarn_site or ""
+    text = render.decision_text(asked, answer, invocation.colors, hints, site)
     return Report(answer, [text], status)
 
 
@@ -91,18 +101,25 @@ def check(invocation: Invocation, asked: Check) -> Report:
 @question
 def explain(invocation: Invocation, asked: Check) -> Report:
     """Run a check, and show the evaluated ACLs and the groups' origin."""
+    answer, hints = _ask(invocation, asked, lambda client: client.explain(**asdict(asked)))
+    status = Exit.OK if answer.decision.allowed else Exit.NO
+    site = invocation.yarn_site or ""
+    lines = render.explanation_lines(asked, answer, invocation.colors, hints, site)
+    return Report(answer, lines, status)
+
+
+def _ask(
+    invocation: Invocation, asked: Check, ask: "Callable[[Client | OfflineClient], _Answer]"
+) -> tuple[_Answer, MissingQueue]:
+    """Ask about a check; return the answer, and hints about a missing or ambiguous queue."""
     with invocation.client() as client:
         started = time.monotonic()
         with invocation.with_queue_hint(
             client, asked.user, asked.queue, asked.partition, user_first=True
         ):
-            answer = client.explain(**asdict(asked))
-        missing = invocation.missing_queue_hints(client, asked, answer.decision, started)
-    status = Exit.OK if answer.decision.allowed else Exit.NO
-    site = invocation.yarn_site or ""
-    return Report(
-        answer, render.explanation(asked, answer, invocation.colors, missing, site), status
-    )
+            answer = ask(client)
+        decision = answer if isinstance(answer, Decision) else answer.decision
+        return answer, invocation.missing_queue_hints(client, asked, decision, started)
 
 
 @queuegate.command()
@@ -190,9 +207,7 @@ def invalidate(
         raise click.UsageError(message, click.get_current_context())
     with invocation.client() as client:
         names = None if everyone else users
-        # Allow more than the default, since the server takes a few seconds to detect an
-        # unresponsive Redis.
-        timeout = invocation.timeout or (None if wait else 5.0)
+        timeout = invocation.timeout or (None if wait else INVALIDATION_TIMEOUT)
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
     lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
@@ -200,8 +215,8 @@ def invalidate(
     if wait:
         document["waited_out"] = answer.waited_out
         document["stale_gates"] = plain(answer)["stale_gates"]
-        lines += server_state.waited(answer, server_state.OLD_GROUPS)
-        problem = server_state.stale_problem(answer, server_state.OLD_GROUPS)
+        lines += waited_lines(answer, OLD_GROUPS)
+        problem = stale_problem(answer, OLD_GROUPS)
     # With --wait, gates also drop cached groups, so the call has an effect even if the server's
     # cache was empty.
     nothing = not everyone and not wait and not answer.dropped
@@ -231,28 +246,30 @@ def policy(invocation: Invocation, prefix: str, partition: str) -> Report:
 def reload(invocation: Invocation, *, wait: bool) -> Report:
     """Make the server reload its policy. To reload its settings, send it SIGHUP."""
     with invocation.client() as client:
-        answer = client.reload(wait=wait, timeout=invocation.timeout or 30.0)
+        answer = client.reload(wait=wait, timeout=invocation.timeout or RELOAD_TIMEOUT)
     document = plain(answer)
     del document["cursor"]
     if not wait:
         del document["waited_out"], document["stale_gates"]
     lines = [*server_state.diagnostics(answer.diagnostics, invocation.colors)]
-    if answer.succeeded:
-        lines.append(f"serving revision {answer.revision}")
-        if not wait:
-            return Report(document, lines)
-        others = [each for each in answer.diagnostics if each.file == "fleet"]
-        if others:
-            lines += server_state.unconfirmed(answer, server_state.OLD_POLICY)
-            message = "not every replica is known to serve the new policy: see the warnings"
-            problem = Problem(Exit.NO, "FLEET_DISAGREES", message)
-            return Report(document, lines, problem=problem)
-        lines += server_state.waited(answer, server_state.OLD_POLICY)
-        may_be_old = server_state.stale_problem(answer, server_state.OLD_POLICY)
-        return Report(document, lines, problem=may_be_old)
-    message = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
-    problem = Problem(Exit.WRONG, INVALID_CONFIGURATION, message)
-    return Report(document, lines, problem=problem)
+    if not answer.succeeded:
+        message = (
+            f"the configuration is invalid; the server keeps serving revision {answer.revision}"
+        )
+        problem = Problem(Exit.WRONG, INVALID_CONFIGURATION, message)
+        return Report(document, lines, problem=problem)
+    lines.append(f"serving revision {answer.revision}")
+    return _waited_reload(answer, document, lines) if wait else Report(document, lines)
+
+
+def _waited_reload(answer: ReloadResult, document: dict[str, Any], lines: list[str]) -> Report:
+    """Return the report of a reload after which the server waited for gates and replicas."""
+    if any(each.is_about_fleet for each in answer.diagnostics):
+        message = "not every replica is known to serve the new policy: see the warnings"
+        problem = Problem(Exit.NO, "FLEET_DISAGREES", message)
+        return Report(document, [*lines, *unconfirmed_lines(answer, OLD_POLICY)], problem=problem)
+    lines = [*lines, *waited_lines(answer, OLD_POLICY)]
+    return Report(document, lines, problem=stale_problem(answer, OLD_POLICY))
 
 
 @queuegate.command()

@@ -1,19 +1,20 @@
 """Options shared by the `queuegate` commands. Does not import gRPC, to keep `--help` fast."""
 
 import functools
+import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from queuegate import _validation
 from queuegate._address import DEFAULT_ADDRESS
 from queuegate._types import Check
-from queuegate.cli.invocation import COMMON, Invocation
-from queuegate.cli.output import FORMATS, TABLE, Report, answer
+from queuegate._validation import MAX_TIMEOUT
+from queuegate.cli.invocation import Invocation
+from queuegate.cli.output import FORMATS, TABLE, Report, print_answer
 from queuegate.policy.acl import AclNames
 from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION
@@ -24,84 +25,21 @@ LIST_TIMEOUT: Final = 30.0
 """The default time limit for lists, in seconds. It is long because a policy may have 100 000
 queues, and listing users requires directory queries.
 """
-OF_SERVER: Final = (
-    *("admission", "convert", "diff", "lint", "prove", "serve"),
-    *("source-check", "test", "token", "validate"),
-)
-"""The commands of `queuegate-server`. They are listed here because that program may not be
-installed."""
+RELOAD_TIMEOUT: Final = 30.0
+"""The default time limit for `reload`, in seconds: parsing a large policy takes that long."""
+INVALIDATION_TIMEOUT: Final = 5.0
+"""The default time limit for `invalidate` without `--wait`, in seconds: the server takes a few
+seconds to detect an unresponsive Redis."""
 _ASKED: Final = (
-    *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
-)
+    "user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service",
+)  # fmt: skip
 """The arguments repeated in JSON and YAML output."""
-_ELSEWHERE: Final = {
-    "--daemon-user": "set policy.daemon_user in the file of --config",
-    "--users-from": "only for queuegate-server diff, lint and prove",
-    "--set": "only for queuegate-server serve and source-check; elsewhere, edit --config's file",
-    "--old-yarn-site": "only for queuegate-server diff and prove",
-    "--format": "only for queuegate-server lint and validate; use -o for the output",
-}
-"""Options that only other commands support, with hints for users who try them here."""
-_NOT_EMPTY: Final = frozenset(
-    {
-        *("--owner", "--process-user", "--queue", "--real-user", "--spark-user"),
-        *("--target-queue", "--user"),
-    }
-)
+_NOT_EMPTY: Final = frozenset({
+    "--owner", "--process-user", "--queue", "--real-user", "--spark-user", "--target-queue",
+    "--user",
+})  # fmt: skip
 """Options that must not be empty."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-class Command(click.Command):
-    """A command whose help lists its own options before the `Invocation` options."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. If an option belongs to another command, the error names that
-        command.
-        """
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if hint := _ELSEWHERE.get(error.option_name):
-                raise click.UsageError(
-                    f"No such option {error.option_name!r}: {hint}", ctx
-                ) from None
-            raise
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options and the `Invocation` options in separate sections."""
-        sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Server and output": []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record and isinstance(parameter, click.Option):
-                section = "Server and output" if parameter.name in COMMON else "Options"
-                sections[section].append(record)
-        for name, records in sections.items():
-            if records:
-                with formatter.section(name):
-                    formatter.write_dl(records)
-
-
-class Group(Command, click.Group):
-    """A command group whose help shows the same option sections as a command's help."""
-
-    command_class = Command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the named command. If it belongs to `queuegate-server`, the error names that
-        program.
-        """
-        if args[0] in OF_SERVER:
-            message = f"{args[0]!r} is a command of the server: queuegate-server {args[0]}"
-            raise click.UsageError(message, ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, then the commands."""
-        super().format_options(ctx, formatter)
-        self.format_commands(ctx, formatter)
 
 
 def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -132,11 +70,14 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float |
     if text is None:
         return None
     try:
-        return _validation.seconds("it", float(text))
+        number = float(text)
     except ValueError:
+        number = math.nan
+    if not 0 < number <= MAX_TIMEOUT:
         raise click.BadParameter(
-            f"{text!r} is not a number of seconds above 0 (at most {_validation.MAX_TIMEOUT:.0f})"
-        ) from None
+            f"{text!r} is not a number of seconds above 0 (at most {MAX_TIMEOUT:.0f})"
+        )
+    return number
 
 
 def _options(*options: _Decorator) -> _Decorator:
@@ -202,36 +143,50 @@ def _with_invocation(
     @functools.wraps(function)
     def with_invocation(**arguments: Any) -> int:
         context = click.get_current_context()
-        before = context.find_root().params
-        invocation = Invocation(
-            **{
-                field.name: before.get(field.name) if own is None else own
-                for field in fields(Invocation)
-                if field.name != "of_partition"
-                for own in [arguments.pop(field.name, None)]
-            },
-            of_partition=arguments.get("partition", DEFAULT_PARTITION),
-        )
-        if arguments.pop("no_groups", False):
-            if arguments["groups"]:
-                raise click.UsageError("--no-groups: not allowed with --group", context)
-        elif "groups" in arguments:
-            arguments["groups"] = arguments["groups"] or None
-        for parameter in context.command.params:
-            # Usually, the value is an unset variable in a script.
-            name = parameter.name or ""
-            is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
-            if parameter.opts[0] in _NOT_EMPTY and is_given and not arguments[name]:
-                raise click.UsageError(f"{parameter.opts[0]} must not be empty", context)
+        invocation = _take_invocation(arguments, context)
+        _merge_groups(arguments, context)
+        _check_not_empty(arguments, context)
         output = invocation.output or FORMATS[0]
         if output not in formats:
             raise click.UsageError(f"--output {output} is for commands that print a list", context)
         if fault := next(invocation.faults(arguments.get("groups")), ""):
             raise click.UsageError(fault, context)
-        question = {name: arguments[name] for name in _ASKED if arguments.get(name)}
-        return answer(lambda: function(invocation, **arguments), question, output, arguments)
+        asked = {name: arguments[name] for name in _ASKED if arguments.get(name)}
+        return print_answer(lambda: function(invocation, **arguments), asked, output, arguments)
 
     return with_invocation
+
+
+def _take_invocation(arguments: dict[str, Any], context: click.Context) -> Invocation:
+    """Remove the `Invocation` options from a command's arguments, and return them.
+
+    An option after the command's name takes precedence over one before it.
+    """
+    before = context.find_root().params
+    options: dict[str, Any] = {}
+    for field in fields(Invocation):
+        if field.name != "of_partition":
+            own = arguments.pop(field.name, None)
+            options[field.name] = before.get(field.name) if own is None else own
+    return Invocation(**options, of_partition=arguments.get("partition", DEFAULT_PARTITION))
+
+
+def _merge_groups(arguments: dict[str, Any], context: click.Context) -> None:
+    """Replace `--group` and `--no-groups` by `groups`, which is None if neither is given."""
+    if arguments.pop("no_groups", False):
+        if arguments["groups"]:
+            raise click.UsageError("--no-groups: not allowed with --group", context)
+    elif "groups" in arguments:
+        arguments["groups"] = arguments["groups"] or None
+
+
+def _check_not_empty(arguments: Mapping[str, Any], context: click.Context) -> None:
+    """Refuse empty values of the options that need one: usually, a script's variable is unset."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if parameter.opts[0] in _NOT_EMPTY and is_given and not arguments[name]:
+            raise click.UsageError(f"{parameter.opts[0]} must not be empty", context)
 
 
 partition_option: Final = click.option(

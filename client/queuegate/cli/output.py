@@ -20,6 +20,7 @@ TABLE: Final = "table"
 """An output format supported only for lists."""
 
 _WRITERS: Final = {"json": to_json, "yaml": to_yaml}
+# Matches the arguments joined by NUL, which no argument contains.
 _ASKED_FOR: Final = re.compile(rf"(?:^|\0)(?:-o|--output)[\0=]?({'|'.join(_WRITERS)})(?:\0|$)")
 
 
@@ -40,7 +41,7 @@ class Report:
     """The headings and the rows for `--output table`."""
 
 
-def answer(
+def print_answer(
     ask: Callable[[], Report],
     question: Mapping[str, Any],
     output: str,
@@ -62,17 +63,18 @@ def answer(
         raise
     except Exception as error:
         return _fail(problem_of(error, arguments), question, output)
+    status = report.problem.status if report.problem else report.status
     if output in _WRITERS:
-        problem = _error(report.problem) if report.problem else {}
-        lines: Iterable[str] = [_WRITERS[output]({**question, **plain(report.document), **problem})]
-        return _print(lines, report.problem.status if report.problem else report.status)
+        error = _error(report.problem) if report.problem else {}
+        document = _WRITERS[output]({**question, **plain(report.document), **error})
+        return _print([document]) or status
     lines = to_table(*report.table) if output == TABLE and report.table else report.lines
-    status = _print(lines, report.status)
+    failure = _print(lines)
     if report.note:
         sys.stderr.write(f"{escape(report.note)}\n")
-    if report.problem and status == report.status:
+    if report.problem and not failure:
         return _fail(report.problem, question, output)
-    return status
+    return failure or status
 
 
 def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
@@ -89,7 +91,7 @@ def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
 
 def _fail(problem: Problem, question: Mapping[str, Any], output: str) -> int:
     if output in _WRITERS:
-        return _print([_WRITERS[output]({**question, **_error(problem)})], problem.status)
+        return _print([_WRITERS[output]({**question, **_error(problem)})]) or problem.status
     # Indent continuation lines to distinguish them from other messages.
     text = "\n  ".join(map(escape, problem.message.split("\n")))
     sys.stderr.write(f"Error: {text}\n")
@@ -106,8 +108,8 @@ def _error(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _print(lines: Iterable[str], status: int) -> int:
-    """Print to standard output. Return the given status, or a failure status if printing fails."""
+def _print(lines: Iterable[str]) -> int:
+    """Print to standard output. Return the exit status of a failure; 0 if there is none."""
     # Escape characters that the terminal's encoding lacks.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -123,4 +125,4 @@ def _print(lines: Iterable[str], status: int) -> int:
             return Exit.BROKEN_PIPE
         sys.stderr.write(f"Error: cannot write the output: {error.strerror}\n")
         return Exit.NO_ANSWER
-    return status
+    return Exit.OK

@@ -21,7 +21,19 @@ from queuegate.policy.explain import StepOutcome, groups_listed_as_users
 from queuegate.policy.reach import SubjectKind
 
 VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
-
+ORIGINS = {
+    GroupsOrigin.NOT_NEEDED: "not needed for this decision",
+    GroupsOrigin.REQUEST: "from the request",
+    GroupsOrigin.RESOLVER: "just resolved",
+    GroupsOrigin.CACHE: "cached",
+    GroupsOrigin.STALE_CACHE: "cached and expired; the resolver is unavailable",
+    GroupsOrigin.UNSPECIFIED: "unknown origin (this client is too old for the server)",
+}
+UNRESOLVED = {
+    ResolveOutcome.NOT_FOUND: "no such user",
+    ResolveOutcome.UNAVAILABLE: "could not be resolved",
+    ResolveOutcome.UNSPECIFIED: "unknown outcome (this client is too old for the server)",
+}
 _REASONS = {
     Reason.WILDCARD: "an ACL of {queue} allows everyone",
     Reason.USER: "an ACL of {queue} lists the user {subject}",
@@ -35,44 +47,24 @@ _REASONS = {
     Reason.UNKNOWN_QUEUE: "the target queue does not exist",
     Reason.UNSPECIFIED: "unknown reason (this client is too old for the server)",
 }
-
-ORIGINS = {
-    GroupsOrigin.NOT_NEEDED: "not needed for this decision",
-    GroupsOrigin.REQUEST: "from the request",
-    GroupsOrigin.RESOLVER: "just resolved",
-    GroupsOrigin.CACHE: "cached",
-    GroupsOrigin.STALE_CACHE: "cached and expired; the resolver is unavailable",
-    GroupsOrigin.UNSPECIFIED: "unknown origin (this client is too old for the server)",
-}
-
-UNRESOLVED = {
-    ResolveOutcome.NOT_FOUND: "no such user",
-    ResolveOutcome.UNAVAILABLE: "could not be resolved",
-    ResolveOutcome.UNSPECIFIED: "unknown outcome (this client is too old for the server)",
-}
-
 _OF_APPLICATIONS = {
     Reason.WILDCARD: "a list of the application allows everyone",
     Reason.USER: "a list of the application names the user {subject}",
     Reason.GROUP: "a list of the application names the group {subject}",
     Reason.NO_MATCH: "no list that applies to this action names the user or a group of the user",
 }
-
 _DOING = {Action.VIEW_LOGS: "view the logs of", Action.ADMIN: "act for users of"}
-
 _LISTED = {
     StepOutcome.USER: "the user ",
     StepOutcome.GROUP: "the group ",
     StepOutcome.CLUSTER_ADMIN: "",
 }
-
-
 _WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
 """The application lists in which group names follow a space."""
 _NO_HINTS = MissingQueue()
 
 
-def decision(
+def decision_text(
     asked: Check,
     answer: Decision,
     colors: Colors,
@@ -91,7 +83,7 @@ def decision(
         f" {shown_queue(asked.queue)}: {reason_words(asked.partition, answer, site)}"
     )
     if answer.reason is Reason.UNKNOWN_USER:
-        text += _domain_part(asked.user)
+        text += _domain_hint(asked.user)
     if answer.evaluated_queue:
         line = missing_queue_line(asked.queue, answer.evaluated_queue, missing, asked.user)
         text += f"\n{line}"
@@ -100,7 +92,7 @@ def decision(
     return text
 
 
-def _domain_part(user: str) -> str:
+def _domain_hint(user: str) -> str:
     """Return a hint if the user name contains a domain, as in `sue@EXAMPLE`; otherwise ""."""
     name = user.rpartition("\\")[2].partition("@")[0].partition("/")[0]
     if name in {"", user}:
@@ -118,17 +110,17 @@ def reason_words(partition: str, answer: Decision, site: str = "") -> str:
     )
 
 
-def explanation(
+def explanation_lines(
     asked: Check,
     answer: Explanation,
     colors: Colors,
     missing: MissingQueue = _NO_HINTS,
     site: str = "",
 ) -> Iterator[str]:
-    """Yield the lines returned by `decision`, then a tree of the evaluated ACLs, then the
+    """Yield the lines returned by `decision_text`, then a tree of the evaluated ACLs, then the
     groups.
     """
-    yield decision(asked, answer.decision, colors, missing, site)
+    yield decision_text(asked, answer.decision, colors, missing, site)
     if answer.will_be_created:
         queue = escape(answer.evaluated_queue)
         yield f"{queue} does not exist yet: YARN will create it, with ACLs from templates"
@@ -160,7 +152,7 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colors: Colo
     else:
         why = _OF_APPLICATIONS[answer.reason].format(subject=escape(answer.matched_subject))
     if answer.reason is Reason.UNKNOWN_USER:
-        why += _domain_part(asked.user)
+        why += _domain_hint(asked.user)
     doing = _DOING.get(Action(asked.action), str(asked.action))
     return f"{word}: {escape(asked.user)} {can} {doing} the application: {why}"
 
@@ -254,11 +246,15 @@ def grant_words(grant: AccessGrant) -> str:
             return _REASONS[Reason.ACLS_DISABLED].format(site="")
         return f"everyone in {place_of(grant)}"
     name = escape(grant.name)
-    text = {
-        SubjectKind.USER: "the user",
-        SubjectKind.GROUP: f"group {name}",
-        SubjectKind.PROXY: f"service {name}, which acts for the user,",
-    }.get(grant.kind or SubjectKind.EVERYONE, f"unknown {name}")
+    match grant.kind:
+        case SubjectKind.USER:
+            text = "the user"
+        case SubjectKind.GROUP:
+            text = f"group {name}"
+        case SubjectKind.PROXY:
+            text = f"service {name}, which acts for the user,"
+        case None:  # a kind that only newer servers know
+            text = f"unknown {name}"
     if grant.nested:
         text += f", through {', '.join(map(escape, grant.nested))},"
     return f"{text} {'in' if grant.queue else 'among'} {place_of(grant)}"
@@ -284,7 +280,7 @@ def resolution(answer: Resolution, colors: Colors) -> Iterator[str]:
     detail = f": {escape(answer.detail)}" if answer.detail else ""
     if answer.outcome is not ResolveOutcome.RESOLVED:
         is_unknown = answer.outcome is ResolveOutcome.NOT_FOUND
-        hint = _domain_part(answer.user) if is_unknown else ""
+        hint = _domain_hint(answer.user) if is_unknown else ""
         yield f"{user}: {UNRESOLVED[answer.outcome]} ({by}){detail}{hint}"
         return
     yield f"{user}: {join_names(answer.groups) or 'no groups'}"

@@ -1,28 +1,21 @@
-"""Render a server's policy, fleet and diagnostics as text, and who did not confirm a change."""
+"""Render a server's policy, fleet and diagnostics as text."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from queuegate._results import (
     Diagnostic,
     FleetGate,
     FleetInfo,
-    InvalidationResult,
     PolicyInfo,
     PolicyQueue,
-    ReloadResult,
     ReplicaRole,
     ReplicaState,
     Severity,
 )
-from queuegate.cli.exit_codes import Exit, Problem
 from queuegate.cli.render import moment
 from queuegate.cli.terminal import Colors, escape
 from queuegate.policy.decision import Access
 
-OLD_POLICY: Final = "the old policy"
-OLD_GROUPS: Final = "groups from before the call"
 _CHECKSUM_SHOWN = 12
 """The number of checksum characters to show."""
 _NOUNS = {Access.SUBMIT: "submission", Access.ADMIN: "administration"}
@@ -95,7 +88,6 @@ def fleet(answer: FleetInfo, colors: Colors) -> Iterator[str]:
                 f"  {escape(row.scheduler)}{mode}: {row.allowed} allowed, {row.denied} denied,"
                 f" {row.warned} warned, {row.failed} failed"
             )
-
     yield from _gates(answer.gates, colors)
 
 
@@ -120,9 +112,9 @@ def _pluralize(number: int, noun: str) -> str:
 
 
 def _queue(queue: PolicyQueue, colors: Colors) -> str:
-    parent, _, name = queue.path.rpartition(".")
+    name = queue.path.rpartition(".")[2]
     indent = "  " * queue.path.count(".")
-    text = f"{indent}{escape(name)}" if parent else escape(queue.path)
+    text = f"{indent}{escape(name)}"
     for kind, acl, dropped in (
         ("submit", queue.submit_acl, queue.submit_acl_dropped_names),
         ("admin", queue.admin_acl, queue.admin_acl_dropped_names),
@@ -144,36 +136,3 @@ def diagnostics(entries: Sequence[Diagnostic], colors: Colors) -> Iterator[str]:
         color = colors.bad if diagnostic.severity is Severity.ERROR else colors.doubtful
         remedy = f" ({escape(diagnostic.remedy)})" if diagnostic.remedy else ""
         yield f"{place}{color(diagnostic.severity)}: {escape(diagnostic.message)}{remedy}"
-
-
-def waited(answer: InvalidationResult | ReloadResult, state: str) -> list[str]:
-    """Return the lines that `--wait` adds: gates and replicas that did not confirm, and a
-    summary.
-    """
-    others = "other shim or server" if answer.stale_gates else "shim or other server"
-    return [*unconfirmed(answer, state), f"no {others} still uses {state}"]
-
-
-def unconfirmed(answer: InvalidationResult | ReloadResult, state: str) -> list[str]:
-    """Return a line for each gate or replica that did not confirm a change."""
-    stale = {each.name for each in answer.stale_gates}
-    return [
-        f"{escape(name)} did not confirm; it has stopped deciding, because its leases have expired"
-        for name in answer.waited_out
-        if name not in stale
-    ] + [
-        f"{escape(each.name)} did not confirm; while it reaches no server, it may use {state} for"
-        f" up to {math.ceil(each.seconds)} s"
-        for each in answer.stale_gates
-    ]
-
-
-def stale_problem(answer: InvalidationResult | ReloadResult, state: str) -> Problem | None:
-    """Return a problem if a gate may still use old state, which is why scripts must not go on."""
-    if not answer.stale_gates:
-        return None
-    seconds = math.ceil(max(each.seconds for each in answer.stale_gates))
-    message = (
-        f"gates with `stale` may still use {state}: wait {seconds} s, or until they reach a server"
-    )
-    return Problem(Exit.NO, "STALE_GATES", message)

@@ -1,6 +1,6 @@
 """Hints for a command or an option of the other command line."""
 
-from queuegate.cli.options import OF_SERVER
+from queuegate.cli.command_classes import OF_SERVER
 from queuegate_server.cli.main import command_group
 
 

@@ -54,21 +54,21 @@ def test_every_reason_is_in_the_table() -> None:
 @pytest.mark.parametrize(("reason", "allowed", "text"), DECISIONS)
 def test_decisions(reason: Reason, allowed: bool, text: str) -> None:
     answer = Decision(allowed, reason, "root.q", "s", 1)
-    line = render.decision(Check("al", "root.q.a", "gpu"), answer, PLAIN)
+    line = render.decision_text(Check("al", "root.q.a", "gpu"), answer, PLAIN)
     start = "allowed: al may" if allowed else "denied: al may not"
     assert line == f"{start} submit to root.q.a: {text}"
 
 
 def test_administering_and_colors() -> None:
     answer = Decision(True, Reason.WILDCARD, "root", "*", 1)
-    line = render.decision(Check("al", "root.q", access="admin"), answer, COLORED)
+    line = render.decision_text(Check("al", "root.q", access="admin"), answer, COLORED)
     expected = "\x1b[32mallowed\x1b[0m: al may administer root.q: an ACL of root allows everyone"
     assert line == expected
 
 
 def test_names_are_escaped_and_not_taken_for_a_form() -> None:
     answer = Decision(True, Reason.USER, "root.\x1b", "{queue}\n", 1)
-    line = render.decision(Check("{user}\r", "root.\x07"), answer, PLAIN)
+    line = render.decision_text(Check("{user}\r", "root.\x07"), answer, PLAIN)
     assert line == (
         "allowed: {user}\\r may submit to root.\\x07:"
         " an ACL of root.\\x1b lists the user {queue}\\n"
@@ -99,7 +99,7 @@ def test_an_explanation_is_a_tree() -> None:
         ),
         "root.a",
     )
-    text = "\n".join(render.explanation(Check("alice", "root.A.new"), answer, PLAIN))
+    text = "\n".join(render.explanation_lines(Check("alice", "root.A.new"), answer, PLAIN))
     assert text == inspect.cleandoc("""
         allowed: alice may submit to root.A.new: an ACL of root lists the group ops
         root.A.new does not exist; decided at root.a
@@ -121,7 +121,7 @@ def test_an_explanation_of_the_recovery_queue() -> None:
         queuegate.ExplainedGroups(queuegate.GroupsOrigin.NOT_NEEDED, (), "", ""),
         "root.@recovery@",
     )
-    lines = list(render.explanation(Check("a", "root.@recovery@.b"), answer, PLAIN))
+    lines = list(render.explanation_lines(Check("a", "root.@recovery@.b"), answer, PLAIN))
     assert lines[2:] == [
         "root.@recovery@",
         "└─ access to the recovery queue is never granted",
@@ -141,7 +141,7 @@ def test_every_outcome_and_origin_has_words(
         queuegate.ExplainedGroups(origin, (), "corp", ""),
         "root",
     )
-    lines = list(render.explanation(Check("a", "root"), answer, COLORED))
+    lines = list(render.explanation_lines(Check("a", "root"), answer, COLORED))
     assert len(lines) == 6
     needed = origin is not queuegate.GroupsOrigin.NOT_NEEDED
     assert lines[-2].startswith("groups: none (" if needed else "groups: not needed")
@@ -292,11 +292,11 @@ def test_entries_that_let_a_user_in(
 @rows
 def test_an_unknown_user_with_a_domain_part(user: str, name: str) -> None:
     answer = Decision(False, Reason.UNKNOWN_USER, "", "", 1)
-    line = render.decision(Check(user, "root"), answer, PLAIN)
+    line = render.decision_text(Check(user, "root"), answer, PLAIN)
     assert line.endswith(f": try {name}") is bool(name)
     assert ("domain part" in line) is bool(name)
     denied = Decision(False, Reason.NO_MATCH, "", "", 1)
-    assert "domain part" not in render.decision(Check(user, "root"), denied, PLAIN)
+    assert "domain part" not in render.decision_text(Check(user, "root"), denied, PLAIN)
 
 
 @rows
@@ -307,6 +307,6 @@ def test_a_group_that_an_acl_lists_as_a_user(acl: str, hint: str) -> None:
         queuegate.ExplainedGroups(queuegate.GroupsOrigin.REQUEST, ("analysts", "dev"), "", ""),
         "root",
     )
-    line = [*render.explanation(Check("mary", "root"), answer, PLAIN)][3]
+    line = [*render.explanation_lines(Check("mary", "root"), answer, PLAIN)][3]
     expected = f" (lists {hint} as a user: groups follow a space)" if hint else ""
     assert line == f"└─ submit ACL '{escape(acl)}': no match{expected}"

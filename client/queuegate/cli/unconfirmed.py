@@ -1,0 +1,45 @@
+"""Render who did not confirm a change that `--wait` waited for."""
+
+import math
+from typing import Final
+
+from queuegate._results import InvalidationResult, ReloadResult
+from queuegate.cli.exit_codes import Exit, Problem
+from queuegate.cli.terminal import escape
+
+OLD_POLICY: Final = "the old policy"
+OLD_GROUPS: Final = "groups from before the call"
+
+
+def waited_lines(answer: InvalidationResult | ReloadResult, state: str) -> list[str]:
+    """Return the lines that `--wait` adds: gates and replicas that did not confirm, and a
+    summary.
+    """
+    # A gate that may use old state is a shim itself, so the summary is about the others.
+    others = "other shim or server" if answer.stale_gates else "shim or other server"
+    return [*unconfirmed_lines(answer, state), f"no {others} still uses {state}"]
+
+
+def unconfirmed_lines(answer: InvalidationResult | ReloadResult, state: str) -> list[str]:
+    """Return a line for each gate or replica that did not confirm a change."""
+    stale = {each.name for each in answer.stale_gates}
+    return [
+        f"{escape(name)} did not confirm; it has stopped deciding, because its leases have expired"
+        for name in answer.waited_out
+        if name not in stale
+    ] + [
+        f"{escape(each.name)} did not confirm; while it reaches no server, it may use {state} for"
+        f" up to {math.ceil(each.seconds)} s"
+        for each in answer.stale_gates
+    ]
+
+
+def stale_problem(answer: InvalidationResult | ReloadResult, state: str) -> Problem | None:
+    """Return a problem if a gate may still use old state, which is why scripts must not go on."""
+    if not answer.stale_gates:
+        return None
+    seconds = math.ceil(max(each.seconds for each in answer.stale_gates))
+    message = (
+        f"gates with `stale` may still use {state}: wait {seconds} s, or until they reach a server"
+    )
+    return Problem(Exit.NO, "STALE_GATES", message)
