@@ -20,9 +20,8 @@ _MAX_LEASE: Final = int(bounds.MAX_LEASE_SECONDS * _MILLIS)
 _MAX_PING: Final = int(bounds.MAX_PING_SECONDS * _MILLIS)
 _RESOLVED: Final = user_groups_pb2.RESOLVE_OUTCOME_RESOLVED
 _NOT_FOUND: Final = user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND
-
-
 _TABLES: Final = ("levels", "configured_queues", "created_queues")
+"""The fields of a policy's part that are tables."""
 _OF_FIRST_PARTS: Final = (
     "revision",
     "checksum",
@@ -32,6 +31,7 @@ _OF_FIRST_PARTS: Final = (
     "naming",
     "ambiguous_level",
 )
+"""The fields that only the first part of a policy may have."""
 
 
 class BrokenProtocol(Exception):
@@ -50,7 +50,10 @@ def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
 
 
 def check(response: sync_pb2.SyncResponse) -> None:
-    """Raise ValueError if a message exceeds the bounds."""
+    """Raise ValueError if a message exceeds the bounds.
+
+    The reflector turns it into BrokenProtocol, as it does ValueErrors of the policy's tables.
+    """
     kind = response.WhichOneof("message")
     if kind is not None and kind in _CHECKS:
         _CHECKS[kind](getattr(response, kind))
@@ -69,14 +72,6 @@ def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
         and len(groups.groups) <= bounds.MAX_GROUPS
         and not any(_is_longer(group, bounds.MAX_NAME_BYTES) for group in groups.groups)
     )
-
-
-def text_to_log(text: str) -> str:
-    """Return a server's text with control characters escaped, truncated if too long."""
-    kept = text[: bounds.MAX_TEXT_CHARACTERS]
-    if not kept.isprintable():
-        kept = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in kept)
-    return kept if len(text) <= bounds.MAX_TEXT_CHARACTERS else f"{kept}..."
 
 
 def _is_longer(text: str, limit: int) -> bool:
@@ -108,12 +103,12 @@ def _check_policy(part: sync_pb2.PolicyPart) -> None:
     _check_bytes("policy.resolver_fingerprint", fingerprint, bounds.MAX_DIGEST_BYTES)
     if part.removed and part.unchanged:
         raise ValueError(f"the policy of {part.partition!r} is both removed and unchanged")
-    is_complete = part.removed or part.unchanged
-    if is_complete and (part.names or any(part.HasField(table) for table in _TABLES)):
+    has_no_tables = part.removed or part.unchanged
+    if has_no_tables and (part.names or any(part.HasField(table) for table in _TABLES)):
         raise ValueError(
             f"the policy of {part.partition!r} is removed or unchanged, but has queues"
         )
-    if not (part.first or is_complete) and any(getattr(part, name) for name in _OF_FIRST_PARTS):
+    if not (part.first or has_no_tables) and any(getattr(part, name) for name in _OF_FIRST_PARTS):
         raise ValueError(
             f"a later part of the policy of {part.partition!r} has fields of the first part"
         )

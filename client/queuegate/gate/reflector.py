@@ -19,14 +19,14 @@ from queuegate._errors import AT_THE_CLIENT
 from queuegate._types import Decision
 from queuegate.decision_record import Record
 from queuegate.exceptions import MessageTooLarge, QueuegateError, Unavailable
-from queuegate.gate import bounds, checks
+from queuegate.gate import bounds
 from queuegate.gate.checks import BrokenProtocol
 from queuegate.gate.decider import Decider, Question
 from queuegate.gate.local_record import local_record
 from queuegate.gate.replica import LocalReplica
 from queuegate.gate.session import GateSession, clock
 from queuegate.gate.silence import SilenceWatch
-from queuegate.gate.stream_log import StreamLog
+from queuegate.gate.stream_log import StreamLog, text_to_log
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate.v1 import sync_pb2
 
@@ -237,7 +237,7 @@ class Reflector:
         """
         self.has_stream = False
         code = failure.code if isinstance(failure, QueuegateError) else ""
-        why = checks.text_to_log(str(failure or "the server closed it"))
+        why = text_to_log(str(failure or "the server closed it"))
         if isinstance(failure, BrokenProtocol):
             why = f"the server does not follow the protocol: {why}"
         if code == "CANCELLED" and (fault := self._watch.fault(clock())):

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from queuegate.gate.checks import text_to_log
+from queuegate.gate import bounds
 from queuegate.v1 import sync_pb2
 
 MAX_ENDS: Final = 8
@@ -56,6 +56,14 @@ class StreamLog:
         if self._ends:
             self._ends.clear()
             _LOG.info("a gate's stream is connected again")
+
+
+def text_to_log(text: str) -> str:
+    """Return a server's text with control characters escaped, truncated if too long."""
+    kept = text[: bounds.MAX_TEXT_CHARACTERS]
+    if not kept.isprintable():
+        kept = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in kept)
+    return kept if len(text) <= bounds.MAX_TEXT_CHARACTERS else f"{kept}..."
 
 
 def _format_names(partitions: Iterable[str]) -> str:

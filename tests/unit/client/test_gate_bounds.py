@@ -7,6 +7,7 @@ import pytest
 
 from queuegate.gate import bounds, checks
 from queuegate.gate.checks import BrokenProtocol
+from queuegate.gate.stream_log import text_to_log
 from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2, user_groups_pb2
 from tests.support.compiled_policies import yunikorn_part
@@ -327,8 +328,8 @@ def test_what_is_no_message_is_named() -> None:
 
 
 def test_texts_of_a_server_are_cut_and_escaped() -> None:
-    assert checks.text_to_log("no\nWARNING é") == "no\\nWARNING é"
-    assert len(checks.text_to_log("x" * 9_999)) == bounds.MAX_TEXT_CHARACTERS + 3
+    assert text_to_log("no\nWARNING é") == "no\\nWARNING é"
+    assert len(text_to_log("x" * 9_999)) == bounds.MAX_TEXT_CHARACTERS + 3
 
 
 def test_a_gate_without_a_position_resumes_nothing(gate: Gate) -> None:
