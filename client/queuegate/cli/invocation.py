@@ -126,17 +126,17 @@ class Invocation:
             from queuegate.cli.offline import offline_client  # noqa: PLC0415
 
             name = partition_name(self.of_partition)
-            reading = {
+            policy_settings = {
                 ("partitions", name, "acl_names"): self.acl_names,
                 ("partitions", name, "semantics"): self.semantics,
                 ("policy", "yarn_site"): self.yarn_site,
             }
-            values = {key: value for key, value in reading.items() if value is not None}
+            given = {key: value for key, value in policy_settings.items() if value is not None}
             return offline_client(
                 self.policy,
                 self.config,
                 self.timeout,
-                values,
+                given,
                 self.resolved_group,
                 partition=self.of_partition,
             )

@@ -39,7 +39,6 @@ _NO_GROUPS: Final = (
     "the decision depends on the user's groups: pass them with --group, or the server's"
     " settings with --config"
 )
-
 _NO_MEMBERS: Final = "pass the server's settings with --config"
 
 
@@ -84,7 +83,7 @@ def offline_client(
     policy: str | None,
     config: str | None,
     timeout: float | None,
-    reading: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+    policy_settings: Mapping[tuple[str, ...], str] = MappingProxyType({}),
     resolved: Sequence[str] | None = None,
     *,
     partition: str = "",
@@ -96,10 +95,10 @@ def offline_client(
         config: The server's settings file, or None to use the default settings and query no
             directory.
         timeout: The time limit for a call, in seconds.
-        reading: Settings that affect how the policy is read, by key.
+        policy_settings: Settings that affect how the policy is read, by key.
         resolved: The groups to use for every user, or None to query the resolvers.
-        partition: The partition to which the settings under `partitions` in `reading` apply. If
-            empty, the only partition.
+        partition: The partition to which the `policy_settings` under `partitions` apply. If empty,
+            the only partition.
 
     Raises:
         RequestRejected: The server's code is not installed, or a file is invalid.
@@ -120,16 +119,16 @@ def offline_client(
             raise
         message = f"deciding without a server needs the server's code ({error.name} is missing)"
         raise RequestRejected(f"{message}: pip install 'queuegate[server]'") from None
-    unknown = StaticDirectory(lambda _: LookupFailure(_NO_GROUPS))
-    known = StaticDirectory(lambda _: KnownUser(tuple(resolved or ())))
+    no_directory = StaticDirectory(lambda _: LookupFailure(_NO_GROUPS))
+    given_groups = StaticDirectory(lambda _: KnownUser(tuple(resolved or ())))
 
     def substitute(kind: str) -> "Resolver | None":
         if resolved is not None:
-            return known
-        return None if config is not None or kind in _ASK_NOBODY else unknown
+            return given_groups
+        return None if config is not None or kind in _ASK_NOBODY else no_directory
 
-    def create(reading: Mapping[tuple[str, ...], str]) -> OfflineClient:
-        settings = _settings(policy, config, reading)
+    def create(policy_settings: Mapping[tuple[str, ...], str]) -> OfflineClient:
+        settings = _settings(policy, config, policy_settings)
         message = _NO_GROUPS if config is None else ""
         client = OfflineClient(settings, substitute, timeout, without_groups=message)
         if not client.snapshot.served:  # each call will fail, and a warning says why
@@ -138,29 +137,31 @@ def offline_client(
 
     try:
         try:
-            return create(reading)
+            return create(policy_settings)
         except CannotServe as error:
-            return _create_for_partition(create, reading, partition, error)
+            return _create_for_partition(create, policy_settings, partition, error)
     except (SettingsError, CannotServe) as error:
         raise RequestRejected(str(error), reason=INVALID_CONFIGURATION) from None
 
 
 def _create_for_partition(
     create: Callable[[Mapping[tuple[str, ...], str]], OfflineClient],
-    reading: Mapping[tuple[str, ...], str],
+    policy_settings: Mapping[tuple[str, ...], str],
     partition: str,
     fault: Exception,
 ) -> OfflineClient:
-    """Return a client even though the partition in the keys of `reading` may not exist.
+    """Return a client even though the partition in the keys of `policy_settings` may not exist.
 
-    If `partition` is empty, the settings apply to the only partition. Otherwise, the client's calls
-    report the unknown partition. Raises `fault` if it has another cause.
+    If `partition` is empty, the settings apply to the only partition, whose name is in the policy:
+    so the policy is loaded once without the settings of a partition, and then with those of this
+    one. Otherwise, the client's calls report the unknown partition. Raises `fault` if it has
+    another cause.
     """
     from queuegate_server.engine import UnknownPartition
     from queuegate_server.server.startup import CannotServe
 
-    general = {key: value for key, value in reading.items() if key[0] != "partitions"}
-    if general == reading:
+    general = {key: value for key, value in policy_settings.items() if key[0] != "partitions"}
+    if general == policy_settings:
         raise fault
     try:
         client = create(general)
@@ -173,11 +174,11 @@ def _create_for_partition(
     except UnknownPartition:
         return client
     with client:
-        return create({(*key[:1], name, *key[2:]): reading[key] for key in reading})
+        return create({(*key[:1], name, *key[2:]): policy_settings[key] for key in policy_settings})
 
 
 def _settings(
-    policy: str | None, config: str | None, reading: Mapping[tuple[str, ...], str]
+    policy: str | None, config: str | None, policy_settings: Mapping[tuple[str, ...], str]
 ) -> "Settings":
     """Load server settings, overridden by the given options. Raises SettingsError if they are
     invalid.
@@ -186,7 +187,7 @@ def _settings(
     from queuegate_server.settings.source_map import Override
 
     options = [] if policy is None else [Override("--policy", ("policy", "path"), policy)]
-    for key, value in reading.items():
+    for key, value in policy_settings.items():
         options.append(Override(f"--{key[-1].replace('_', '-')}", key, value))
     if config is None:
         return load_settings(options=options)

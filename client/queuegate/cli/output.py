@@ -65,8 +65,8 @@ def print_answer(
         return _fail(problem_of(error, arguments), question, output)
     status = report.problem.status if report.problem else report.status
     if output in _WRITERS:
-        error = _error(report.problem) if report.problem else {}
-        document = _WRITERS[output]({**question, **plain(report.document), **error})
+        problem = _error(report.problem) if report.problem else {}
+        document = _WRITERS[output]({**question, **plain(report.document), **problem})
         return _print([document]) or status
     lines = to_table(*report.table) if output == TABLE and report.table else report.lines
     failure = _print(lines)

@@ -48,7 +48,7 @@ class YarnRequestOracle:
         if not valid or not _is_path(request.queue):
             return INVALID
         cluster = partition.cluster
-        path = partition.canonical_path(request.queue)
+        path = partition.path(request.queue)
         granted = allowed(
             cluster.queues,
             path,
