@@ -200,7 +200,7 @@ class InvalidationResult:
     """The result of an invalidation."""
 
     dropped: int
-    """The number of invalidated cache entries."""
+    """The number of cached answers that were dropped."""
     cursor: Cursor | None = None
     """The change's cursor; None if the server is too old to return it."""
     waited_out: tuple[str, ...] = ()

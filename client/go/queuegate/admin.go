@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// Loading a large configuration takes seconds.
+	// Loading a large policy takes seconds.
 	policyTimeout = 30 * time.Second
 	// Waiting for gates takes up to the length of their leases.
 	waitTimeout = 15 * time.Second
@@ -45,8 +45,9 @@ func (c *Client) Resolve(
 type InvalidateOptions struct {
 	// Partition is the partition whose groups to invalidate. Defaults to "default".
 	Partition string
-	// Wait waits until no [Gate] uses the invalidated groups, up to 6 s. StaleGates of the response names
-	// the exceptions. Without a deadline in the context, such a call times out after 15 s.
+	// Wait waits until no [Gate] uses the invalidated groups: up to 6 s, or 8 s in a fleet. StaleGates of
+	// the response names the exceptions. Without a deadline in the context, such a call times out after
+	// 15 s.
 	Wait bool
 }
 
@@ -134,12 +135,12 @@ func (c *Client) GetPolicy(
 
 // ReloadOptions are the options of [Client.Reload].
 type ReloadOptions struct {
-	// Wait waits until no [Gate] uses the old policy, up to 6 s. StaleGates of the response names the
-	// exceptions.
+	// Wait waits until no [Gate] uses the old policy: up to 6 s, or 8 s in a fleet. StaleGates of the
+	// response names the exceptions.
 	Wait bool
 }
 
-// Reload reloads the server's configuration. An invalid configuration has no effect, and is reported in
+// Reload makes the server reload its policy. An invalid policy has no effect, and is reported in
 // the response rather than as an error. Without a deadline in the context, the call times out after
 // 30 s.
 func (c *Client) Reload(
@@ -154,9 +155,9 @@ func (c *Client) GetFleet(ctx context.Context) (*queuegatev1.GetFleetResponse, e
 	return ask(ctx, c, c.plan.timeout, c.policy.GetFleet, &queuegatev1.GetFleetRequest{})
 }
 
-// Validate validates a configuration without serving it. The format is yunikorn, fair-scheduler or
-// capacity-scheduler, or for a file that accompanies a policy, yarn-site or spark-defaults. If empty,
-// it is detected. Without a deadline in the context, the call times out after 30 s.
+// Validate validates a policy, or a file that accompanies one, without serving it. The format is
+// yunikorn, fair-scheduler or capacity-scheduler for a policy, or else yarn-site or spark-defaults. If
+// empty, it is detected. Without a deadline in the context, the call times out after 30 s.
 func (c *Client) Validate(
 	ctx context.Context, content, format string,
 ) (*queuegatev1.ValidatePolicyResponse, error) {

@@ -76,13 +76,14 @@ class ServerMethods:
         Args:
             users: The user names, or None for all users in the partition.
             partition: The partition whose groups to invalidate.
-            wait: Whether to wait, for up to 6 s, until no gate uses the invalidated groups.
+            wait: Whether to wait until no gate uses the invalidated groups: up to 6 s, or 8 s in a
+                fleet.
             timeout: The time limit in seconds. Defaults to 15 if `wait` is true, otherwise to the
                 client's.
 
         Returns:
-            The number of invalidated cache entries, and the gates and replicas that did not confirm
-            the change.
+            The number of cached answers that were dropped, and the gates and replicas that did not
+            confirm the change.
 
         Raises:
             QueuegateError: The call failed. The subclass gives the reason.
@@ -132,12 +133,12 @@ class ServerMethods:
         return _server_responses.policy(response)
 
     def reload(self, *, wait: bool = False, timeout: float = 30.0) -> ReloadResult:
-        """Reload the server's configuration. An invalid configuration has no effect.
+        """Make the server reload its policy. An invalid policy has no effect.
 
         Args:
-            wait: Whether to wait, for up to 6 s, until no gate uses the old policy.
+            wait: Whether to wait until no gate uses the old policy: up to 6 s, or 8 s in a fleet.
             timeout: The time limit in seconds. The default is longer than for other calls, since
-                processing a large configuration takes seconds.
+                processing a large policy takes seconds.
 
         Returns:
             The outcome and the diagnostics; truthy only if the reload succeeded.
@@ -185,14 +186,14 @@ class ServerMethods:
         *,
         timeout: float = 30.0,
     ) -> ValidationResult:
-        """Validate a configuration without loading it.
+        """Validate a policy, or a file that accompanies one, without loading it.
 
         Args:
-            content: The configuration text.
+            content: The text of the file.
             format: `yunikorn`, `fair-scheduler` or `capacity-scheduler` for a policy; `yarn-site`
                 or `spark-defaults` for an accompanying file. If empty, the format is detected.
             timeout: The time limit in seconds. The default is longer than for other calls, since
-                processing a large configuration takes seconds.
+                processing a large policy takes seconds.
 
         Returns:
             The diagnostics; truthy only if the configuration can be served.

@@ -152,7 +152,8 @@ def valid_users(
 
 def valid_paths(texts: Sequence[str], served: ServedPartition) -> list[str | None]:
     """Return the canonical queue paths; None for paths that may be invalid."""
-    known, path = served.partition.queues, served.partition.path
+    known, canonical_path = served.partition.queues, served.partition.canonical_path
     return [
-        (text if text in known else path(text)) if is_short_name(text) else None for text in texts
+        (text if text in known else canonical_path(text)) if is_short_name(text) else None
+        for text in texts
     ]
