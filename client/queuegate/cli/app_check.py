@@ -9,10 +9,10 @@ import click
 from queuegate._applications import Application, ApplicationCheck, SparkApplication
 from queuegate._types import Check, Decision
 from queuegate.cli import render
+from queuegate.cli.command_classes import Command
 from queuegate.cli.exit_codes import Exit
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
-    Command,
     files_options,
     groups_options,
     invocation_options,

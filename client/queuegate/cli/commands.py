@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from queuegate._users import UsableQueue
     from queuegate.cli.offline import OfflineClient
 
-_Answer = TypeVar("_Answer", Decision, Explanation)
+_Answer = TypeVar("_Answer", bound=Decision | Explanation)
 
 _EPILOG: Final = f"""\
 \b

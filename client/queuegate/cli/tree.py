@@ -9,12 +9,12 @@ from typing import Final
 import click
 
 from queuegate._results import PolicyInfo, PolicyQueue
+from queuegate.cli.command_classes import Command
 from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import Exit
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     LIST_TIMEOUT,
-    Command,
     files_options,
     groups_options,
     invocation_options,

@@ -10,11 +10,11 @@ import click
 
 from queuegate._types import Check
 from queuegate._users import AccessGrant, ListedUser, UserPage
+from queuegate.cli.command_classes import Command
 from queuegate.cli.exit_codes import Exit, Problem
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     LIST_TIMEOUT,
-    Command,
     access_option,
     files_options,
     invocation_options_of_list,

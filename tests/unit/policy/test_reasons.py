@@ -143,7 +143,7 @@ def test_words_for_people(reason: Reason) -> None:
     plain = Colors(on=False)
     asked = ApplicationCheck("bob", "view", Application("root.a", "ann"))
     for text in (
-        render.decision(Check("bob", "root.a"), answer, plain),
+        render.decision_text(Check("bob", "root.a"), answer, plain),
         render.application_decision(asked, answer, plain),
     ):
         assert text.startswith("allowed: bob may " if allowed else "denied: bob may not ")
