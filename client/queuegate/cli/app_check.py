@@ -95,12 +95,12 @@ def app_check(invocation: Invocation, *, explained: bool, **arguments: Any) -> R
         if explained:
             full = client.explain_application(*question, **options)
             missing = _missing_queue_line(client, invocation, asked, full.decision, started)
-            lines = render.application_explanation(asked, full, colors, missing)
+            lines = render.application_explanation_lines(asked, full, colors, missing)
             return Report(full, lines, Exit.OK if full.decision.allowed else Exit.NO)
         answer = client.check_application(*question, **options)
         missing = _missing_queue_line(client, invocation, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
-    text = render.application_decision(asked, answer, colors)
+    text = render.application_decision_text(asked, answer, colors)
     return Report(answer, [text, missing] if missing else [text], status)
 
 

@@ -159,7 +159,7 @@ def queues(invocation: Invocation, user: str, *, access: str, why: bool, **optio
         document = {"queues": [asdict(each) for each in usable]}
         heads = ("QUEUE", "VIA", "ACL", "OF QUEUE")
         rows = [(each.queue, *render.grant_row(each.via)) for each in usable]
-        return Report(document, render.usable_queues(usable), note=note, table=(heads, rows))
+        return Report(document, render.usable_queue_lines(usable), note=note, table=(heads, rows))
     table = (("QUEUE",), [(queue,) for queue in paths])
     return Report({"queues": paths}, map(escape, paths), note=note, table=table)
 
@@ -182,7 +182,7 @@ def resolve(invocation: Invocation, user: str, *, bypass_cache: bool, partition:
     """Resolve the groups of USER."""
     with invocation.client() as client:
         answer = client.resolve(user, partition=partition, bypass_cache=bypass_cache)
-    lines = [*render.resolution(answer, invocation.colors)]
+    lines = [*render.resolution_lines(answer, invocation.colors)]
     match answer.outcome:
         case ResolveOutcome.RESOLVED:
             return Report(answer, lines)
@@ -236,7 +236,7 @@ def policy(invocation: Invocation, prefix: str, partition: str) -> Report:
     rows = [(queue.path, queue.submit_acl, queue.admin_acl) for queue in answer.queues]
     table = (("QUEUE", "SUBMIT ACL", "ADMIN ACL"), rows)
     document = {"partition": shown_partition(partition, answer), **plain(answer)}
-    lines = server_state.policy(answer, invocation.colors)
+    lines = server_state.policy_lines(answer, invocation.colors)
     return Report(document, lines, Exit.NO if note else Exit.OK, note=note, table=table)
 
 
@@ -251,7 +251,7 @@ def reload(invocation: Invocation, *, wait: bool) -> Report:
     del document["cursor"]
     if not wait:
         del document["waited_out"], document["stale_gates"]
-    lines = [*server_state.diagnostics(answer.diagnostics, invocation.colors)]
+    lines = [*server_state.diagnostic_lines(answer.diagnostics, invocation.colors)]
     if not answer.succeeded:
         message = (
             f"the configuration is invalid; the server keeps serving revision {answer.revision}"
@@ -281,7 +281,7 @@ def fleet(invocation: Invocation) -> Report:
     """
     with invocation.client() as client:
         answer = client.get_fleet()
-    lines = [*server_state.fleet(answer, invocation.colors)]
+    lines = [*server_state.fleet_lines(answer, invocation.colors)]
     is_starting = any(each.state is ReplicaState.STARTING for each in answer.replicas)
     if answer.agreed or (is_starting and not answer.problems):
         return Report(answer, lines)

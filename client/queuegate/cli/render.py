@@ -140,7 +140,7 @@ def explanation_lines(
     )
 
 
-def application_decision(asked: ApplicationCheck, answer: Decision, colors: Colors) -> str:
+def application_decision_text(asked: ApplicationCheck, answer: Decision, colors: Colors) -> str:
     """Return a line with an application access decision and its reason."""
     word = colors.good("allowed") if answer.allowed else colors.bad("denied")
     can = "may" if answer.allowed else "may not"
@@ -157,14 +157,14 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colors: Colo
     return f"{word}: {escape(asked.user)} {can} {doing} the application: {why}"
 
 
-def application_explanation(
+def application_explanation_lines(
     asked: ApplicationCheck, answer: ApplicationExplanation, colors: Colors, missing: str = ""
 ) -> Iterator[str]:
     """Yield the lines of an application access decision, then the evaluated lists.
 
     `missing` is a line to include if the application's queue does not exist.
     """
-    yield application_decision(asked, answer.decision, colors)
+    yield application_decision_text(asked, answer.decision, colors)
     if missing:
         yield missing
     yield ""
@@ -232,7 +232,7 @@ def _groups(groups: ExplainedGroups) -> str:
     return f"{names or 'none'} ({'; '.join(notes)})"
 
 
-def usable_queues(queues: Sequence[UsableQueue]) -> Iterator[str]:
+def usable_queue_lines(queues: Sequence[UsableQueue]) -> Iterator[str]:
     """Yield a line for each queue, with the entry that grants access."""
     width = max((len(escape(each.queue)) for each in queues), default=0)
     for each in queues:
@@ -273,7 +273,7 @@ def grant_row(grant: AccessGrant) -> tuple[str, str, str]:
     return via, str(grant.acl or ""), grant.queue
 
 
-def resolution(answer: Resolution, colors: Colors) -> Iterator[str]:
+def resolution_lines(answer: Resolution, colors: Colors) -> Iterator[str]:
     """Yield lines that show a user's groups, or why the groups are unknown."""
     user = escape(answer.user)
     by = f"resolver {escape(answer.resolver)}"

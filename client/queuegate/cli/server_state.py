@@ -21,7 +21,7 @@ _CHECKSUM_SHOWN = 12
 _NOUNS = {Access.SUBMIT: "submission", Access.ADMIN: "administration"}
 
 
-def policy(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
+def policy_lines(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
     """Yield lines with a policy's source, queues and diagnostics."""
     yield f"source      {escape(answer.source)}"
     yield f"revision    {answer.revision}"
@@ -44,11 +44,11 @@ def policy(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
             yield text
     if answer.diagnostics:
         yield ""
-        yield from diagnostics(answer.diagnostics, colors)
+        yield from diagnostic_lines(answer.diagnostics, colors)
     if answer.reload_failed_at:
         yield ""
         yield colors.bad(f"the reload at {moment(answer.reload_failed_at)} failed:")
-        yield from diagnostics(answer.reload_diagnostics, colors)
+        yield from diagnostic_lines(answer.reload_diagnostics, colors)
 
 
 def unenforced_acls(answer: PolicyInfo) -> Iterator[str]:
@@ -59,7 +59,7 @@ def unenforced_acls(answer: PolicyInfo) -> Iterator[str]:
         yield f"note: YARN enforces {extent}, because yarn.acl.enable is not true"
 
 
-def fleet(answer: FleetInfo, colors: Colors) -> Iterator[str]:
+def fleet_lines(answer: FleetInfo, colors: Colors) -> Iterator[str]:
     """Yield lines that describe a fleet's replicas and gates."""
     for replica in answer.replicas:
         state = str(replica.state)
@@ -127,7 +127,7 @@ def _queue(queue: PolicyQueue, colors: Colors) -> str:
     return text
 
 
-def diagnostics(entries: Sequence[Diagnostic], colors: Colors) -> Iterator[str]:
+def diagnostic_lines(entries: Sequence[Diagnostic], colors: Colors) -> Iterator[str]:
     """Yield diagnostics, one per line: `file:line:column: severity: message (remedy)`."""
     for diagnostic in entries:
         place = f"{escape(diagnostic.file)}:" if diagnostic.file else ""

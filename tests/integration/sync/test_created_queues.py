@@ -63,7 +63,7 @@ def test_everything_else_agrees(client: queuegate.Client) -> None:
     (template,) = policy.templates
     assert (template.path, template.kind) == ("root.managed", "leaf-queue-template")
     assert (template.submit_acl, template.admin_acl) == ("alice analysts", "ops")
-    shown = [*server_state.policy(policy, Colors(on=False))]
+    shown = [*server_state.policy_lines(policy, Colors(on=False))]
     assert "  root.managed  leaf-queue-template  submit 'alice analysts'  admin 'ops'" in shown
 
 

@@ -199,7 +199,7 @@ RESOLUTIONS = [
     ("answer", "lines"), RESOLUTIONS, ids=["resolved", "stale", "not found", "unavailable", "odd"]
 )
 def test_resolutions(answer: queuegate.Resolution, lines: list[str]) -> None:
-    assert list(render.resolution(answer, PLAIN)) == lines
+    assert list(render.resolution_lines(answer, PLAIN)) == lines
 
 
 def test_a_policy() -> None:
@@ -223,7 +223,7 @@ def test_a_policy() -> None:
         reload_failed_at=WHEN,
         reload_diagnostics=(fault,),
     )
-    assert "\n".join(server_state.policy(answer, PLAIN)) == inspect.cleandoc("""
+    assert "\n".join(server_state.policy_lines(answer, PLAIN)) == inspect.cleandoc("""
         source      /etc/queues.yaml
         revision    2
         loaded      2026-01-02 03:04:05Z

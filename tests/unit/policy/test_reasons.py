@@ -144,7 +144,7 @@ def test_words_for_people(reason: Reason) -> None:
     asked = ApplicationCheck("bob", "view", Application("root.a", "ann"))
     for text in (
         render.decision_text(Check("bob", "root.a"), answer, plain),
-        render.application_decision(asked, answer, plain),
+        render.application_decision_text(asked, answer, plain),
     ):
         assert text.startswith("allowed: bob may " if allowed else "denied: bob may not ")
         assert text.rpartition(": ")[2]
