@@ -146,7 +146,7 @@ def _failure(
             full = client.explain(expected.user, expected.queue, **options)
             full = replace(full, groups=_attribute_to_file(full.groups))
             missing = missing_queue(client, asked, decision.evaluated_queue)
-            lines = render.explanation(asked, full, Colors(on=False), missing)
+            lines = render.explanation_lines(asked, full, Colors(on=False), missing)
             shown = "\n".join(lines).split("\n")
     except QueuegateError as error:
         differences = [f"{error.code}: {error.message}"]
