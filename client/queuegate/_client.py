@@ -75,7 +75,11 @@ class Client(ClientMethods):
             OSError: A `tls` file or the token file cannot be read.
         """
         plan = _channel.plan(
-            *(address, timeout, tls, retry, token_file),
+            address,
+            timeout,
+            tls,
+            retry,
+            token_file,
             metadata=metadata,
             interceptors=interceptors,
         )

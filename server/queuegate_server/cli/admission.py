@@ -131,7 +131,9 @@ def _serve(options: dict[str, Any], settings: Settings, read: Callable[[], Setti
         from queuegate_server.server.webhook import serve_with_settings  # noqa: PLC0415 - slow
 
         main = serve_with_settings(
-            *(webhook, os.environ, _announce),
+            webhook,
+            os.environ,
+            _announce,
             settings=settings,
             read_settings=read,
             tracer=_tracer(settings),

@@ -110,7 +110,10 @@ def build_core(
         resolver_type=resolver_type,
     )
     reloader = Reloader(
-        *(settings, resolvers, engine, time.time),
+        settings,
+        resolvers,
+        engine,
+        time.time,
         None if worker is None else worker.agree_on_revision,
         review,
     )

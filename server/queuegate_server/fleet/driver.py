@@ -121,8 +121,10 @@ class _OwnLookup:
 _CLASSES: Final[dict[type, Any]] = {
     each: type(each.__name__, (_OwnLookup, each), {})
     for each in (
-        *(Connection, SSLConnection),
-        *(SentinelManagedConnection, SentinelManagedSSLConnection),
+        Connection,
+        SSLConnection,
+        SentinelManagedConnection,
+        SentinelManagedSSLConnection,
     )
 }
 

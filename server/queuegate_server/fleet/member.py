@@ -90,7 +90,10 @@ class FleetMember:
         """Return the fleet as seen by this replica."""
         now, session = self._clock(), self.session
         return fleet_view(
-            *(self.status, session.peers.all(), session.log.newest, now),
+            self.status,
+            session.peers.all(),
+            session.log.newest,
+            now,
             has_tried=not isinstance(self.error, _FirstHeartbeatPending),
             mistakes=self._mistakes.all(self.stream.statuses.rejected, now),
             cause="" if self.error is None else str(self.error),

@@ -89,9 +89,16 @@ class Stream:
         content = encode_change(change)
         mac = self._event_signer.mac(*event_parts(position, head.nonce, content))
         args = (
-            *(head.epoch, head.sequence, head.nonce),
-            *(position.sequence, nonce, content, mac, MAX_EVENTS),
-            *(int(TURN_SECONDS * 1_000), os.urandom(EPOCH_BYTES)),
+            head.epoch,
+            head.sequence,
+            head.nonce,
+            position.sequence,
+            nonce,
+            content,
+            mac,
+            MAX_EVENTS,
+            int(TURN_SECONDS * 1_000),
+            os.urandom(EPOCH_BYTES),
         )
         return await self._query(scripts.APPEND, args, COMMAND_BUDGET)
 
@@ -130,8 +137,14 @@ class Stream:
             # The size of a blocking read cannot be bounded, so read only one entry. If it is
             # oversized, the connection rejects it, and `_entries` returns it on the next call.
             reply = await self._store.execute(
-                *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
-                *("STREAMS", self._keys.events, after),
+                "XREAD",
+                "COUNT",
+                1,
+                "BLOCK",
+                int(BLOCK_SECONDS * 1_000),
+                "STREAMS",
+                self._keys.events,
+                after,
                 seconds=BLOCK_SECONDS + HEARTBEAT_BUDGET,
             )
             entries = reply[0][1] if reply else []
@@ -169,7 +182,7 @@ class Stream:
         """Try commands that heartbeats do not use; return each command's error, or "" if none."""
         # Use EVAL to test it as well, because other loaded scripts are run by their hash.
         reply = await self._store.execute(
-            *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
+            "EVAL", scripts.PROBE.text, 1, self._keys.absent, seconds=HEARTBEAT_BUDGET
         )
         try:
             errors = [error.decode(errors="replace") for error in reply]

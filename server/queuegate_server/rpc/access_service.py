@@ -176,7 +176,11 @@ class AccessServicer(ApplicationServicer):
                 request, snapshot, reader = await slot.run(data, parse)
                 await slot.pause()
                 distinct = await self._run(
-                    *(snapshot, reader.distinct, reader.read_many, reader.read, slot),
+                    snapshot,
+                    reader.distinct,
+                    reader.read_many,
+                    reader.read,
+                    slot,
                     trusted=trusted,
                 )
             except Exception as error:

@@ -108,8 +108,12 @@ class QueueAuthorizer:
         if path is None:
             return _answer(version, "the name cannot be the path of a queue")
         check = RequiredCheck(
-            *(QUESTIONS, question.queue, "spec.resourceAttributes.name"),
-            *(path, question.access, Mode.OFF),
+            QUESTIONS,
+            question.queue,
+            "spec.resourceAttributes.name",
+            path,
+            question.access,
+            Mode.OFF,
         )
         requester = Requester(question.user, question.groups, strangers=None)
         outcomes, failure = await self._decider.decide([check], served, requester, deadline)

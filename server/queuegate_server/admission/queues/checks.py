@@ -225,7 +225,12 @@ def _checks(
         key = (path, each.access)
         if key not in checks or (mode is Mode.DENY and checks[key].mode is not Mode.DENY):
             checks[key] = RequiredCheck(
-                *(each.scheduler, each.name, each.where, path, each.access, mode),
+                each.scheduler,
+                each.name,
+                each.where,
+                path,
+                each.access,
+                mode,
                 each.scheduler_field,
                 each.template,
             )

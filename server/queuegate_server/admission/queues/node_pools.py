@@ -129,7 +129,7 @@ class NodePools:
     def _unknown(self, label: str, trail: Trail) -> Iterator[QueueName]:
         stands_for = self.labels[label]
         found = QueueName(
-            *("kai", stands_for, where(trail), SUBMIT), is_read=False, text=self.new_owners
+            "kai", stands_for, where(trail), SUBMIT, is_read=False, text=self.new_owners
         )
         if self.references is None:
             yield found

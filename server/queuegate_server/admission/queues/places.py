@@ -128,7 +128,7 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
         KeyPlace("volcano", "volcano.sh/queue-name", _BOTH),
         # Dynamo copies the annotations of its components to Grove's cliques.
         KeyPlace(
-            *("volcano", "scheduling.grove.io/volcano-queue", _ANNOTATIONS), groups=_GROVE | _DYNAMO
+            "volcano", "scheduling.grove.io/volcano-queue", _ANNOTATIONS, groups=_GROVE | _DYNAMO
         ),
         KeyPlace("volcano", "nvidia.com/volcano-queue", _ANNOTATIONS, groups=_DYNAMO),
     ),

@@ -239,7 +239,10 @@ def _ambiguities(
             place = position or Place("policy")
             earlier = positions.get(AclKey(partition, first, None))
             yield Diagnostic(
-                *(place.file, place.line, place.column, Severity.ERROR),
+                place.file,
+                place.line,
+                place.column,
+                Severity.ERROR,
                 f"queue {quoted(path)} has the same last level as {quoted(first)}"
                 f"{f' ({earlier})' if earlier else ''}, and {ambiguous.reason}",
                 _RENAME if position else f"{_RENAME}; {_LINES}",

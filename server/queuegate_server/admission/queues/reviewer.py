@@ -104,7 +104,7 @@ class QueueReviewer:
         settings, places = self._settings, self._places
         if settings.mode is not Mode.OFF and not self._is_exempt(review.user):
             required = yield from requirements(
-                *(review, settings, places, self._current_names, self._is_processed)
+                review, settings, places, self._current_names, self._is_processed
             )
         # Release the objects, which may be large, before waiting for lookups.
         return dataclasses.replace(review, new=None, old=None), required

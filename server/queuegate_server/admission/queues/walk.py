@@ -240,7 +240,7 @@ def _members(
         if name == _MANAGED_FIELDS and node.role is MapRole.OBJECT:
             continue  # large, and contains only names of fields
         role = role_of(
-            *(name, members, kind, above), owner=owner, is_object=is_object, in_spark=in_spark
+            name, members, kind, above, owner=owner, is_object=is_object, in_spark=in_spark
         )
         of_object = kind if name == METADATA else None
         trail = Trail(node.trail, name)
@@ -290,7 +290,9 @@ def _in_maps(
                 if _counts(place, node) and not _is_overridden(place, node, members):
                     yield from _named(
                         f"{{{{{entries[key]}}}}}" if is_expression else entries[key],
-                        *(place, Trail(above, key), seen),
+                        place,
+                        Trail(above, key),
+                        seen,
                         is_read=_is_read(place, node),
                     )
         for key in filter(has_expression, entries):
@@ -415,7 +417,7 @@ def _named(
     if has_expression(text):
         position = where(trail)
         yield QueueName(
-            *(place.scheduler, EXPRESSION, position, place.access), is_read=is_read, text=text
+            place.scheduler, EXPRESSION, position, place.access, is_read=is_read, text=text
         )
         return
     for name in text.split(place.separator) if place.separator else [text]:

@@ -12,9 +12,9 @@ from queuegate_server.files.watcher import WatchedValue
 from queuegate_server.observe.metric_families import WEBHOOK, registered
 
 _SECONDS: Final = (
-    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
-    *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
-)
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+"""The upper bounds of the histogram's buckets."""
 
 
 class AdmissionMetrics:

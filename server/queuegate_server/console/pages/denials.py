@@ -20,8 +20,8 @@ _MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
 _CONCURRENT: Final = 2
 _QUERY: Final = ("partition", "user", "queue", "access")
 _SHOWN: Final = (
-    *(*_QUERY, "action", "time", "decision", "reason", "caller", "method", "revision"),
-)
+    *_QUERY, "action", "time", "decision", "reason", "caller", "method", "revision",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,9 @@ class UserChanges:
         self.attributes: Final = (
             *self._names,
             *(each for each in user_attributes(options) if each not in NOT_IN_ACTIVE_DIRECTORY),
-            *(_NEW, _RENAMED, _DELETED),
+            _NEW,
+            _RENAMED,
+            _DELETED,
         )
         self._below = SearchBase(base, options.user_scope)
 

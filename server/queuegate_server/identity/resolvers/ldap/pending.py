@@ -73,8 +73,12 @@ class Allowance:
     """
 
     __slots__ = (
-        *("_advice", "_bytes_left", "_entries", "max_bytes"),
-        *("elements_left", "is_for_listing"),
+        "_advice",
+        "_bytes_left",
+        "_entries",
+        "elements_left",
+        "is_for_listing",
+        "max_bytes",
     )
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
