@@ -107,14 +107,14 @@ class AsyncQueueMethods:
         """
         questions = _requests.questions(checks, Check)
         deadline = self._calls.deadline(timeout)
-        results = await self._check_columns(questions, deadline)
+        results = await self._check_as_columns(questions, deadline)
         method = self._calls.access.BatchCheckQueueAccess
         for places, batch in _requests.batches(questions, results):
             response = await self._calls.ask(method, batch, deadline)
             results.update(zip(places, _responses.results(batch, response), strict=True))
         return [results[place] for place in range(len(questions))]
 
-    async def _check_columns(
+    async def _check_as_columns(
         self, questions: list[Check], deadline: Deadline
     ) -> dict[int, Decision | CheckFailure]:
         """Run the checks that can be encoded as columns, and return their results by index.

@@ -105,14 +105,14 @@ class QueueMethods:
         """
         questions = _requests.questions(checks, Check)
         deadline = self._calls.deadline(timeout)
-        results = self._check_columns(questions, deadline)
+        results = self._check_as_columns(questions, deadline)
         method = self._calls.access.BatchCheckQueueAccess
         for places, batch in _requests.batches(questions, results):
             response = self._calls.ask(method, batch, deadline)
             results.update(zip(places, _responses.results(batch, response), strict=True))
         return [results[place] for place in range(len(questions))]
 
-    def _check_columns(
+    def _check_as_columns(
         self, questions: list[Check], deadline: Deadline
     ) -> dict[int, Decision | CheckFailure]:
         """Run the checks that can be encoded as columns, and return their results by index.

@@ -115,7 +115,7 @@ class FleetChanges:
         try:
             for _ in range(ATTEMPTS):
                 barrier = await self._shielded(self._append_effect(change, take_effect))
-                if not wait or await self._has_reached_all(change, barrier, seconds):
+                if not wait or await self._wait_for_all(change, barrier, seconds):
                     return barrier
                 reached = max(reached, barrier.reached)
             cause = f"Redis lost the event {ATTEMPTS} times"
@@ -161,9 +161,10 @@ class FleetChanges:
             self._check_redis()
             return await self._member.append(change)
 
-    async def _has_reached_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
+    async def _wait_for_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
         """Wait until the other replicas (and local gates, if awaited) have applied the change.
 
+        Adds the local gates that have not confirmed it to the barrier.
         Returns False if Redis has lost the event. Raises StoreUnavailable.
         """
         gates = asyncio.create_task(self._local.gates_follow()) if change.is_awaited else None

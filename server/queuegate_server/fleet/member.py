@@ -76,7 +76,7 @@ class FleetMember:
 
     def start(self) -> None:
         """Start following the fleet."""
-        loops = self._heartbeats(), self.follower.run(), self._probes()
+        loops = self._send_heartbeats(), self.follower.run(), self._probe_periodically()
         self._tasks = [asyncio.create_task(each) for each in loops]
 
     def report_decisions(self, read: Callable[[], Sequence[QueueDecisions]]) -> None:
@@ -172,7 +172,7 @@ class FleetMember:
         self._wake.set()
         raise AppendFailure("the event log of the fleet is being rebuilt, or very busy")
 
-    async def _heartbeats(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             self._wake.clear()
             try:
@@ -193,7 +193,7 @@ class FleetMember:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
 
-    async def _probes(self) -> None:
+    async def _probe_periodically(self) -> None:
         """Periodically probe for commands that Redis refuses, except during outages."""
         while True:
             await asyncio.sleep(PROBE_INTERVAL)

@@ -215,7 +215,7 @@ def _application(
     """Validate and return the application and, for a move, the target queue."""
     stated = request.application
     queue = validation.queue("application.queue", stated.queue, served, violations)
-    validation.required_name("application.owner", stated.owner, violations)
+    validation.check_required_name("application.owner", stated.owner, violations)
     for field, text in (("view_acl", stated.view_acl), ("modify_acl", stated.modify_acl)):
         if len(text) > MAX_ACL_BYTES:
             violations.append((f"application.{field}", f"is longer than {MAX_ACL_BYTES} bytes"))

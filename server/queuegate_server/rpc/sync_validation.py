@@ -63,10 +63,10 @@ def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violati
         violations.append(("open", text))
         return
     for index, name in enumerate(request.partitions):
-        validation.required_name(f"open.partitions[{index}]", name, violations)
+        validation.check_required_name(f"open.partitions[{index}]", name, violations)
     for index, held in enumerate(request.held):
         field = f"open.held[{index}]"
-        validation.required_name(f"{field}.partition", held.partition, violations)
+        validation.check_required_name(f"{field}.partition", held.partition, violations)
         for part in ("checksum", "resolver_fingerprint"):
             _check_size(f"{field}.{part}", getattr(held, part), MAX_DIGEST_BYTES, violations)
 
@@ -77,7 +77,7 @@ def _check_want(request: sync_pb2.SyncWant, violations: validation.Violations) -
         violations.append(("want.users", f"must have 1 to {MAX_WANTED} users"))
         return
     for index, user in enumerate(request.users):
-        validation.required_name(f"want.users[{index}]", user, violations)
+        validation.check_required_name(f"want.users[{index}]", user, violations)
 
 
 def _check_text(field: str, text: str, limit: int, violations: validation.Violations) -> None:

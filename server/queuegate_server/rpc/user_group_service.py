@@ -27,7 +27,7 @@ class UserGroupServicer:
         request = await self.queue.parse(user_groups_pb2.ResolveUserGroupsRequest, data)
         violations: validation.Violations = []
         validation.check_name("partition", request.partition, violations)
-        validation.required_name("user", request.user, violations)
+        validation.check_required_name("user", request.user, violations)
         validation.raise_if(violations)
         resolver = self.engine.snapshot.find(request.partition).groups
         resolution = await resolver.resolve(request.user, bypass_cache=request.bypass_cache)
@@ -56,7 +56,7 @@ class UserGroupServicer:
             violations.append(("users", f"has more than {MAX_USERS} users"))
         else:
             for index, user in enumerate(request.users):
-                validation.required_name(f"users[{index}]", user, violations)
+                validation.check_required_name(f"users[{index}]", user, violations)
         validation.raise_if(violations)
         partition = self.engine.snapshot.find(request.partition).partition.name
         result = await self.changes.invalidate(partition, tuple(request.users), wait=request.wait)

@@ -154,7 +154,7 @@ def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> Use
 def is_valid_user_name(name: str) -> bool:
     """Return whether a request may contain the given user name."""
     violations: Violations = []
-    required_name("user.user", name, violations)
+    check_required_name("user.user", name, violations)
     # Names from a directory may contain lone surrogates, decoded from invalid UTF-8. Requests
     # cannot contain them.
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
@@ -179,7 +179,7 @@ def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> Ser
     return snapshot.find(name)
 
 
-def required_name(field: str, name: str, violations: Violations) -> None:
+def check_required_name(field: str, name: str, violations: Violations) -> None:
     """Add a violation if a required name is missing or invalid."""
     if not name:
         violations.append((field, "is required"))
@@ -229,7 +229,7 @@ def user_and_groups(
 ) -> tuple[str, Sequence[str] | None]:
     """Check a request's user and asserted groups; return both, with None for unspecified groups."""
     user = information.user
-    required_name("user.user", user, violations)
+    check_required_name("user.user", user, violations)
     asserted = information.groups
     if information.no_groups and asserted:
         violations.append(("user.no_groups", "must not be set together with groups"))
