@@ -29,6 +29,8 @@ _HEALTH: Final = {
     2: _results.HealthStatus.NOT_SERVING,
     3: _results.HealthStatus.SERVICE_UNKNOWN,
 }
+"""By the numbers of grpc.health.v1.HealthCheckResponse.ServingStatus, whose module the client does
+not need otherwise."""
 
 
 def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _results.Resolution:
@@ -165,9 +167,7 @@ def _stale_gates(responses: Iterable[_Change]) -> tuple[_results.StaleGate, ...]
     return tuple(_results.StaleGate(*each) for each in longest.items())
 
 
-def _cursor(
-    response: _Change,
-) -> _results.Cursor | None:
+def _cursor(response: _Change) -> _results.Cursor | None:
     if not response.HasField("cursor"):
         return None
     return _results.Cursor(response.cursor.epoch, response.cursor.sequence)

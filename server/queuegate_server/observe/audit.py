@@ -26,8 +26,11 @@ ENTRY_OVERHEAD_BYTES: Final = 512
 MAX_GROUP_BYTES: Final = 1_048_576
 """The maximum size of a write, because the whole buffer might not fit on the disk or in a file."""
 WRITE_TIMEOUT: Final = 2.0
+"""How long a call waits for its records to be written, in seconds."""
 SYNC_INTERVAL: Final = 1.0
+"""How often written records are forced to disk, in seconds."""
 CLOSE_TIMEOUT: Final = 5.0
+"""How long the process waits for buffered records when it ends, in seconds."""
 LOG_INTERVAL: Final = 10.0
 """The minimum number of seconds between log lines about the same error."""
 
@@ -53,12 +56,15 @@ class AuditCounts:
     """Counts of audit records and failed writes since startup."""
 
     written: int = 0
+    """Records written."""
     dropped: int = 0
     """Records lost with `drop`."""
     refused: int = 0
     """Records not written in time with `block`. Their calls failed."""
     failed_writes: int = 0
+    """Failed writes, and failed attempts to force records to disk."""
     waiting_bytes: int = 0
+    """The memory of the records that are not written yet."""
 
 
 class AuditLog:

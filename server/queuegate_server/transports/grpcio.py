@@ -39,6 +39,9 @@ MIN_PING_SECONDS: Final = 60.0
 minimum is 10 s."""
 MAX_PING_STRIKES: Final = 2
 """After so many pings beyond that, the connection is closed; gRPC's own default."""
+_DEALLOCATING_CALLS: Final = 200
+"""How many ended calls of a connection gRPC may still have to free. Without them, it refuses a
+quarter of a client's calls."""
 _MAX_MESSAGE: Final = 4 * KIB
 """The maximum size of health and reflection requests. They are parsed before authorization."""
 _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
@@ -124,8 +127,7 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     """Yield the channel arguments that limit connections."""
     yield "grpc.max_allowed_incoming_connections", bounds.most
     yield "grpc.max_concurrent_streams", bounds.max_streams
-    # Without a margin for calls not yet freed, gRPC refuses a quarter of a client's calls.
-    yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
+    yield "grpc.http2.max_deallocating_streams", bounds.max_streams + _DEALLOCATING_CALLS
     # Switch to other connections after reading this many requests. Callers that make one call at a
     # time are unaffected.
     yield "grpc.http2.max_requests_per_read", 2
