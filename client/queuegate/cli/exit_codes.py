@@ -29,9 +29,13 @@ class Exit(IntEnum):
     """The command's exit statuses."""
 
     OK = 0
+    """Access is allowed, or the command succeeded."""
     NO = 1
+    """Access is denied, or the answer is not the one hoped for."""
     WRONG = 2
+    """Incorrect usage or configuration."""
     NO_ANSWER = 3
+    """No answer, or an incomplete one."""
     INTERRUPTED = 130
     """The status reported by shells for a process killed by SIGINT."""
     BROKEN_PIPE = 141
@@ -43,11 +47,12 @@ class Problem:
     """A command's failure."""
 
     status: Exit
-    """The exit status, never OK or NO."""
+    """The exit status, never OK."""
     reason: str
     """The machine-readable reason: a value of the contract's `ErrorReason`, the name of a gRPC
     status, or `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`,
-    `INCOMPLETE`, `FLEET_DISAGREES`, `NO_FLEET`, `REDIS_UNAVAILABLE` or `UNEXPECTED`.
+    `INCOMPLETE`, `STALE_GATES`, `FLEET_DISAGREES`, `NO_FLEET`, `REDIS_UNAVAILABLE` or
+    `UNEXPECTED`.
     """
     message: str
     """The message, with a remedy."""

@@ -8,6 +8,8 @@ from queuegate_server.admission.registration.yaml_writer import COMMENT
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 TIMEOUT_SECONDS: Final = 5
+_CONFIGURATION_TIMEOUT_SECONDS: Final = 10
+"""The API server's default. Longer than for pods, because a large configuration takes longer."""
 QUEUES_SUFFIX: Final = "-queues"
 """The suffix of the name of the configuration for queues."""
 _DOMAIN: Final = "queuegate.yunikorn.apache.org"
@@ -17,6 +19,15 @@ _JOBS: Final = ["jobs", "cronjobs"]
 _CREATE: Final = ["CREATE"]
 _UPDATE: Final = ["UPDATE"]
 _BOTH: Final = ["CREATE", "UPDATE"]
+_ABOUT: Final = """\
+Failure policy Fail, whatever the modes of admission.queues are: an object that cannot be checked is
+not created. With Ignore, anyone could name any user during an outage. With admission.queues, these
+configurations exist only if the settings have admission.user_info or admission.yunikorn.enabled.
+So that the cluster can start without the webhook:
+  - the API server does not call it for kube-system and its own namespace;
+  - updates of pods' status and bindings, which kubelets and schedulers make, are only reviewed if
+    they change the annotation or the user label.
+Timeout 5 s: an API request does not wait longer for the webhook."""
 
 
 def annotation_configurations(
@@ -87,7 +98,7 @@ def annotation_configurations(
         "from repairing it.",
         **webhook("configuration", "/validate-conf"),
         "failurePolicy": "Ignore",
-        "timeoutSeconds": 10,
+        "timeoutSeconds": _CONFIGURATION_TIMEOUT_SECONDS,
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "matchConditions": [
             {
@@ -116,17 +127,6 @@ def emergency_command(name: str) -> str:
         "mutatingwebhookconfiguration,validatingwebhookconfiguration "
         f"{name} {name}{QUEUES_SUFFIX}"
     )
-
-
-_ABOUT: Final = """\
-Failure policy Fail, whatever the modes of admission.queues are: an object that cannot be checked is
-not created. With Ignore, anyone could name any user during an outage. With admission.queues, these
-configurations exist only if the settings have admission.user_info or admission.yunikorn.enabled.
-So that the cluster can start without the webhook:
-  - the API server does not call it for kube-system and its own namespace;
-  - updates of pods' status and bindings, which kubelets and schedulers make, are only reviewed if
-    they change the annotation or the user label.
-Timeout 5 s: an API request does not wait longer for the webhook."""
 
 
 def _configuration(kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
