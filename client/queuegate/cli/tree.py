@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -10,6 +10,7 @@ import click
 
 from queuegate._results import PolicyInfo, PolicyQueue
 from queuegate.cli.command_classes import Command
+from queuegate.cli.created_access import SEMANTICS, Asker, access_to_created
 from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import Exit
 from queuegate.cli.invocation import Invocation
@@ -27,25 +28,14 @@ from queuegate.cli.suggestions import missing_prefix
 from queuegate.cli.tree_drawing import Drawing
 from queuegate.policy import acl as yunikorn_acl
 from queuegate.policy.acl import Acl, AclError, AclNames
-from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
-from queuegate.policy.created_queues import (
-    ANY_NAME,
-    DEFAULT_DEPTH,
-    Creator,
-    QueueCreation,
-    Template,
-    TemplateKind,
-)
-from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
-from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
+from queuegate.policy.decision import Access
+from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics, yarn_grammar
 
 _MAX_CHILDREN: Final = 50
 """The maximum number of children shown per queue by default."""
 _MIN_WIDTH: Final = 40
 _YARN_FORMATS: Final = frozenset({"fair-scheduler", "capacity-scheduler"})
-_SEMANTICS: Final = frozenset(map(str, Semantics))
-_INHERITED: Final = Decision(True, Reason.USER, CLUSTER, "")
 
 
 @click.command("tree", cls=Command)
@@ -105,7 +95,8 @@ def tree(
     parse = _parser(answer)
     created: dict[str, list[Access]] = {}
     if user is not None:
-        created = _created(answer, usable, parse, user=user, groups=groups, real_user=real_user)
+        asker = Asker(user, groups, real_user)
+        created = access_to_created(answer, usable, parse, asker)
     drawing = Drawing(
         queues,
         usable,
@@ -140,64 +131,9 @@ def shown_partition(partition: str, answer: PolicyInfo) -> str:
     return partition or only
 
 
-def _created(
-    answer: PolicyInfo,
-    usable: Mapping[Access, Collection[str]],
-    parse: Callable[[str], Acl],
-    *,
-    user: str,
-    groups: Sequence[str] | None,
-    real_user: str,
-) -> dict[str, list[Access]]:
-    """Return the kinds of access that a user has to leaf queues yet to be created, by parent path.
-
-    Combines the user's access to existing queues (`usable`) with the ACLs in the templates. Omits
-    paths for which access depends on unknown groups, or on settings missing from the response.
-    """
-    kinds = {*TemplateKind}
-    is_known = answer.semantics in _SEMANTICS and all(t.kind in kinds for t in answer.templates)
-    if not is_known:
-        return {}
-    levels = {queue.path: queue.created_levels for queue in answer.queues}
-    managed = {each.path for each in answer.templates if each.kind == TemplateKind.LEAF_OF_MANAGED}
-    creation = QueueCreation(
-        {path: Creator(levels[path], path in managed) for path in levels if levels[path]},
-        tuple(
-            Template(TemplateKind(each.kind), each.path, each.submit_acl, each.admin_acl)
-            for each in answer.templates
-        ),
-        levels,
-    )
-    has_default_depth = all(
-        creator.is_managed or creator.levels == DEFAULT_DEPTH
-        for creator in creation.creators.values()
-    )
-    allowed: dict[str, list[Access]] = {}
-    for path in {each.path for each in answer.templates if each.kind != TemplateKind.PARENT}:
-        nearest = path
-        while nearest and nearest not in levels:
-            nearest = parent_path(nearest)
-        created = creation.created(f"{path}{SEPARATOR}{ANY_NAME}", nearest)
-        if not created or (nearest != path and not has_default_depth):
-            continue
-        decisions = {}
-        for access in Access:
-            inherited = _INHERITED if nearest in usable[access] else NO_MATCH
-            chain: Chain = ChainEnd(inherited, ChainIndexes())
-            for each in reversed(created):
-                texts = [each.admin_acl]
-                if access is Access.SUBMIT:
-                    texts.append(each.submit_acl)
-                chain = chain.extend(each.path, [*map(parse, texts)])
-            decisions[access] = chain.decide(user, groups, real_user)
-        if None not in decisions.values():
-            allowed[path] = [access for access, each in decisions.items() if each and each.allowed]
-    return allowed
-
-
 def _parser(answer: PolicyInfo) -> Callable[[str], Acl]:
     """Return the parser that the server uses for the ACLs in a response."""
-    if answer.semantics in _SEMANTICS:
+    if answer.semantics in SEMANTICS:
         return cache(yarn_grammar(Semantics(answer.semantics)))
     if answer.format in _YARN_FORMATS:
         return cache(yarn_grammar(Semantics.DOCUMENTED))
