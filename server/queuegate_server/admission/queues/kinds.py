@@ -29,7 +29,7 @@ class KnownField(BaseModel):
     path: Steps
     access: Access = Access.SUBMIT
     template: str = LOCAL_QUEUES
-    """As in `QueueName`."""
+    """See `QueueName`."""
     scheduler_field: Steps = ()
     """The field that names the scheduler, if the object has one. If set, it decides which scheduler
     reads the queue."""
@@ -101,7 +101,7 @@ def _of_role(role: str) -> tuple[Kind, ...]:
 NAMESPACE: Final[Kind] = ("", "Namespace")
 POD: Final[Kind] = ("", "Pod")
 RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplate")
-"""Not a template of pods. A controller copies its labels to ResourceClaims."""
+"""A kind that is no template of pods: a controller copies its labels to ResourceClaims."""
 POD_KINDS: Final[Sequence[Kind]] = _of_role("pod")
 """The built-in kinds that are pods or contain templates of pods."""
 WORKLOAD_KINDS: Final[Sequence[Kind]] = _of_role("workload")

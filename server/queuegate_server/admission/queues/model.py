@@ -99,9 +99,9 @@ class RequiredCheck(NamedTuple):
     access: Access
     mode: Mode
     scheduler_field: str = ""
-    """As in `QueueName`."""
+    """See `QueueName`."""
     template: str = LOCAL_QUEUES
-    """As in `QueueName`."""
+    """See `QueueName`."""
     is_one_of_several: bool = False
     """Whether the same place names other queues for other schedulers."""
     is_joined: bool = False

@@ -83,7 +83,7 @@ class FieldPlace(NamedTuple):
     """The members from the object to the field. Lists on the way are searched."""
     access: Access = SUBMIT
     template: str = LOCAL_QUEUES
-    """As in `QueueName`."""
+    """See `QueueName`."""
     scheduler_field: tuple[str, ...] = ()
     """The field that names the scheduler, if the object has one. If set, it decides which scheduler
     reads the queue."""

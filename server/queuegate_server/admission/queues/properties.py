@@ -21,8 +21,8 @@ from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 
 _MAX_FLINK_NAME: Final = 400
-"""Longer than the name of any property that sets a label: a label's key has up to 317
-characters."""
+"""The maximum length of a property's name that is read. A label's key has up to 317 characters, so
+no property that sets a label has a longer name."""
 _SPARK_KEY: Final = re.compile(
     r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)", re.DOTALL
 )

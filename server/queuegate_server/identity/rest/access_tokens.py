@@ -71,7 +71,7 @@ class AccessToken:
 
     value: str = field(repr=False)
     lifetime: float
-    """In seconds, from when it was requested."""
+    """How long the token is valid, in seconds from the request for it."""
 
 
 @dataclass(frozen=True, slots=True)

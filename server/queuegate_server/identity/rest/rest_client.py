@@ -76,7 +76,7 @@ class RestClient:
         self._tls_version: object = None
         self._tls_checked = 0.0
         self._paused_until: dict[str, float] = {}
-        """By quota."""
+        """The end of each quota's pause, on the monotonic clock."""
 
     async def open(self) -> None:
         """Prepare for requests, without connecting. Raises OSError or ValueError."""

@@ -37,7 +37,7 @@ TYPES: Final = (
 )
 """The types of resources whose changes can change the groups of users."""
 _SKEW_SECONDS: Final = 5.0
-"""By how much the clock of a node may be slow without a full read missing its events."""
+"""How slow the clock of a node may be without a full read missing its events, in seconds."""
 _VERSION: Final = b"3"
 """The first byte of a position."""
 _TIME_BYTES: Final = 8
@@ -52,7 +52,7 @@ class AdminEvent(NamedTuple):
     """A recorded change. Two events that are equal have the same effect."""
 
     time: int
-    """In milliseconds."""
+    """When it was recorded, in Unix milliseconds."""
     operation: str
     kind: str
     path: str
@@ -69,7 +69,7 @@ class _Reading(NamedTuple):
     """The events that a reading returned."""
 
     events: dict[bytes, AdminEvent]
-    """By their digests, the newest one first."""
+    """The events by their digests, the newest one first."""
     is_end: bool = False
     """Whether there are no others."""
     hides_new: bool = False
@@ -83,9 +83,9 @@ class _FullRead(NamedTuple):
     """When a reading of all pages began."""
 
     at: float = -math.inf
-    """On the monotonic clock."""
+    """The time on the monotonic clock, in seconds."""
     unix_seconds: int = 0
-    """For the next follower, rounded down."""
+    """The same time for the next follower, rounded down."""
 
 
 class _Position(NamedTuple):

@@ -114,7 +114,7 @@ class _KeptMemory:
     """The memory that all followers of the process take together, because they share its limit."""
 
     size = 0
-    """In bytes."""
+    """The bytes that are kept."""
     reading = 0
     """What the messages that are being read take besides, in bytes."""
 
