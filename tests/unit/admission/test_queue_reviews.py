@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.admission.queues.decider import CannotDecide
+from queuegate_server.admission.queues.review_decider import CannotDecide
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED
 from queuegate_server.admission.server.review import ALLOWED, write_review
 from queuegate_server.admission.server.review_limits import MAX_OBJECT_ENTRIES

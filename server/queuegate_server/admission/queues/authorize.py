@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queuegate.policy.decision import Access
-from queuegate_server.admission.queues.decider import CannotDecide, Decider, Requester
 from queuegate_server.admission.queues.messages import action, reason_text
 from queuegate_server.admission.queues.model import RequiredCheck
 from queuegate_server.admission.queues.records import QUESTIONS, QueueRecords, user_fields
+from queuegate_server.admission.queues.review_decider import CannotDecide, Requester, ReviewDecider
 from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.endpoints import Answer
 from queuegate_server.admission.server.review import MalformedReview, decoding
@@ -80,7 +80,7 @@ class QueueAuthorizer:
         """
         self._engine = engine
         self._records = records
-        self._decider = Decider(engine, settings)
+        self._decider = ReviewDecider(engine, settings)
 
     async def __call__(self, body: bytes, *, verified: bool, deadline: float) -> Answer:
         """Answer a request.

@@ -3,8 +3,8 @@
 import logging
 from typing import Final
 
-from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.model import QueueReview
+from queuegate_server.admission.queues.review_decider import CannotDecide
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.server.endpoints import Answer
 from queuegate_server.admission.server.review import AdmissionResponse, write_review

@@ -6,7 +6,6 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter
 
 from queuegate.decision_record import Record
-from queuegate_server.admission.queues.decider import INVALID_FIELD, CannotDecide
 from queuegate_server.admission.queues.model import (
     Obstacle,
     Outcome,
@@ -14,6 +13,7 @@ from queuegate_server.admission.queues.model import (
     RequiredCheck,
 )
 from queuegate_server.admission.queues.places import checked_schedulers
+from queuegate_server.admission.queues.review_decider import INVALID_FIELD, CannotDecide
 from queuegate_server.decisions.log import (
     ERROR,
     NUMBERS,

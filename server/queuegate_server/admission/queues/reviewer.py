@@ -8,7 +8,6 @@ from queuegate.policy.decision import Decision
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.checks import UNQUEUED, requirements
-from queuegate_server.admission.queues.decider import CannotDecide, Decider, Requester
 from queuegate_server.admission.queues.model import (
     NO_QUEUES,
     Obstacle,
@@ -21,6 +20,7 @@ from queuegate_server.admission.queues.model import (
 from queuegate_server.admission.queues.names import AmbiguousNames, QueueNames
 from queuegate_server.admission.queues.places import build_places, only_scheduler
 from queuegate_server.admission.queues.records import METHOD, QueueRecords, review_fields
+from queuegate_server.admission.queues.review_decider import CannotDecide, Requester, ReviewDecider
 from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.server.review import ALLOWED, AdmissionResponse, deny
 from queuegate_server.admission.server.strangers import StrangerLookups
@@ -65,7 +65,7 @@ class QueueReviewer:
         self._places = build_places(settings)
         patterns = (*settings.controllers, *settings.exempt)
         self._exempt = [go_regexp.compile_pattern(pattern) for pattern in patterns]
-        self._decider = Decider(self._engine, settings)
+        self._decider = ReviewDecider(self._engine, settings)
         self._names: QueueNames | None = None
 
     async def review(

@@ -60,7 +60,7 @@ class Decisions(NamedTuple):
     """The message of the first error; empty if all checks were decided."""
 
 
-class Decider:
+class ReviewDecider:
     """Decides checks with the engine.
 
     Args:
