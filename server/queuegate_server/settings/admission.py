@@ -263,7 +263,7 @@ class CustomPlace(Scheduler):
 
 
 class Schedulers(Section):
-    """The schedulers whose queue names are checked; each has its places built in."""
+    """The schedulers whose queue names are checked. Their places are built in."""
 
     yunikorn: YuniKornScheduler | None = None
     kueue: KueueScheduler | None = None
@@ -275,7 +275,7 @@ class Schedulers(Section):
     slurm_bridge: Annotated[FlatScheduler | None, Field(alias="slurm-bridge")] = None
     """slurm-bridge. Its partition names are flat: each is the last part of one path."""
     places: tuple[CustomPlace, ...] = ()
-    """Places of your own."""
+    """Additional places."""
 
     @property
     def flat(self) -> Mapping[str, FlatScheduler]:
@@ -364,7 +364,7 @@ class Authorization(Section):
     key: ClassVar = "admission.authorize"
     """The section's key in the settings."""
     partition: str = DEFAULT_PARTITION
-    """The partition of the policy."""
+    """The policy's partition."""
     groups: GroupSource = GroupSource.DIRECTORY
     """The user's groups: those in the request (`kubernetes`), the resolver's (`directory`), or
     `both`."""
@@ -426,7 +426,7 @@ class YuniKornDuties(Section):
 
 
 class WebhookTls(Section):
-    """The certificate of the webhook's port, and its clients'."""
+    """The certificates of the webhook's port and of its clients."""
 
     certificate_file: FilePath
     """The certificate, PEM; reloaded when it changes."""
@@ -452,7 +452,7 @@ class Admission(Section):
     listen: Annotated[str, check_with(parse_host_port)] = "0.0.0.0:8443"
     """The HTTPS address, as host:port."""
     tls: WebhookTls | None = None
-    """The certificate. The webhook needs it."""
+    """The certificates. Required by the webhook."""
     queues: QueueChecks | None = None
     """Checks of the queues that objects name. If unset, nothing is checked."""
     authorize: Authorization | None = None

@@ -161,7 +161,7 @@ def test_a_lookup_that_hangs_for_ever_holds_up_neither_others_nor_the_end() -> N
     """The call hangs inside the C library, where nothing in this process can end it."""
     assert run(HUNG).splitlines() == [
         "no answer within 2 s (lookup_timeout)",
-        "an earlier lookup of the user is still hanging",
+        "an earlier lookup of the user is still stuck",
         "KnownUser",
         "True",
     ]
@@ -182,7 +182,7 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
         await wait_until(lambda user=user: user in hanging)  # type: ignore[misc]
         given_up.cancel()
         await asyncio.wait([given_up])
-    assert await resolver.resolve("c") == LookupFailure("all lookup threads are hanging")
+    assert await resolver.resolve("c") == LookupFailure("all lookup threads are stuck")
     release.set()
     await wait_until(lambda: not resolver._threads._hung)
     assert await resolver.resolve("c") == KnownUser(("g",))

@@ -71,9 +71,9 @@ class NssResolver:
         try:
             return await self._threads.run(user, lambda: self._look_up(user))
         except StillRunning:
-            return LookupFailure("an earlier lookup of the user is still hanging")
+            return LookupFailure("an earlier lookup of the user is still stuck")
         except ThreadsExhausted:
-            return LookupFailure("all lookup threads are hanging")
+            return LookupFailure("all lookup threads are stuck")
 
     async def members(self, listing: MemberListing) -> None:
         """List group members in a thread."""
@@ -81,10 +81,10 @@ class NssResolver:
         try:
             members, missing = await self._threads.run(_LISTING, lambda: group_members(groups))
         except StillRunning:
-            listing.give_up("an earlier list of members is still hanging")
+            listing.give_up("an earlier list of members is still stuck")
             return
         except (ThreadsExhausted, OSError) as error:
-            reason = getattr(error, "strerror", None) or "all lookup threads are hanging"
+            reason = getattr(error, "strerror", None) or "all lookup threads are stuck"
             listing.give_up(f"the host's group database failed: {reason}")
             return
         for name, users in members.items():
@@ -97,7 +97,7 @@ class NssResolver:
         try:
             names = await self._threads.run(_LISTING, account_names)
         except (StillRunning, ThreadsExhausted):
-            raise CannotListUsers("all lookup threads are hanging") from None
+            raise CannotListUsers("all lookup threads are stuck") from None
         if len(names) > limit:
             raise CannotListUsers(f"the host has more than {limit} accounts")
         return names

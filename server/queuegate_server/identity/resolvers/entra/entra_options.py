@@ -104,7 +104,7 @@ class EntraOptions(RestOptions):
     """security: security groups; synced: groups synchronized from an Active Directory; all: also
     Microsoft 365 groups and distribution lists."""
     changes: Literal["none", "delta"] = "none"
-    """none: a change counts when cached groups expire; delta: Microsoft Graph is asked for changes
+    """none: changes apply when cached groups expire; delta: Microsoft Graph is asked for changes
     of groups and users."""
 
     @model_validator(mode="after")

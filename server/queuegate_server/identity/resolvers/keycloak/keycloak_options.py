@@ -77,7 +77,7 @@ class KeycloakOptions(RestOptions):
     parents: bool = False
     """Whether a user is also in the groups above the user's groups."""
     changes: Literal["none", "admin_events"] = "none"
-    """none: a change counts when cached groups expire; admin_events: Keycloak is asked for its
+    """none: changes apply when cached groups expire; admin_events: Keycloak is asked for its
     admin events, which the realm must record."""
 
     @model_validator(mode="after")

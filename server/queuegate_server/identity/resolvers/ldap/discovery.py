@@ -94,7 +94,7 @@ async def resolve_host(host: str, port: int, threads: AbandonableThreadPool) -> 
         ) from None
     except (StillRunning, ThreadsExhausted):
         raise ServerFault(
-            f"an earlier attempt to resolve {host} is still hanging",
+            f"an earlier attempt to resolve {host} is still stuck",
             "check the DNS of this machine",
         ) from None
 

@@ -160,7 +160,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     groups. Adds a search to lookups that find a name not checked in the last minute."""
     # Changes.
     changes: Literal["none", "syncrepl", "dirsync"] = "none"
-    """none: a change counts when cached groups expire; syncrepl: the server reports changes of
+    """none: changes apply when cached groups expire; syncrepl: the server reports changes of
     groups (RFC 4533: OpenLDAP with syncprov, FreeIPA); dirsync: Active Directory is asked for them.
     """
     changes_of_users: bool = False

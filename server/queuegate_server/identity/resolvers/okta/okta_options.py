@@ -65,7 +65,7 @@ class OktaOptions(RestOptions):
     groups: Literal["all", "okta"] = "all"
     """all: also groups that applications and directories supply; okta: only those of Okta."""
     changes: Literal["none", "system_log"] = "none"
-    """none: a change counts when cached groups expire; system_log: Okta is asked for the events of
+    """none: changes apply when cached groups expire; system_log: Okta is asked for the events of
     its System Log."""
 
     @model_validator(mode="after")
