@@ -20,7 +20,8 @@ from queuegate.policy.tree import Partition, build_partition
 from queuegate.policy.worlds import Person, Subject
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.formats.acl_positions import Place
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, quoted
+from queuegate_server.formats.findings.finding import Severity
 
 GroupsByUser = Mapping[str, tuple[str, ...]]
 

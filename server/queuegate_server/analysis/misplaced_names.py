@@ -13,8 +13,8 @@ from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.formats.acl_positions import Place, acls_by_key
 from queuegate_server.formats.diagnostics import Diagnostic, diagnostic_of, quoted, quoted_names
-from queuegate_server.formats.findings import users as users_table
 from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.suspicious_names import split_name
 
 _MAX_SHOWN: Final = 5
@@ -35,22 +35,22 @@ def misplaced_names(policy: PolicyFile, people: Mapping[str, GroupsByUser]) -> I
             queue = f"{key.queue}{SEPARATOR}{ANY_NAME}" if key.template else key.queue
             advice = [*_advice(acl, groups - users, users - groups, policy)]
             advice += _split_group(acl, users, groups, partition)
-            for finding in advice:
-                yield diagnostic_of(finding, *place, queue=queue)
+            for found in advice:
+                yield diagnostic_of(found, *place, queue=queue)
 
 
 def _advice(
     acl: Acl, only_groups: set[str], only_users: set[str], policy: PolicyFile
 ) -> Iterator[Finding]:
     if names := acl.users & only_groups:
-        finding = users_table.GROUP_AS_USER if len(names) == 1 else users_table.GROUPS_AS_USERS
+        found = "group-listed-as-user" if len(names) == 1 else "groups-listed-as-users"
         quotes = ", in quotes" if policy.is_yunikorn else ""
-        yield finding.about(names=quoted_names(names, _MAX_SHOWN), quotes=quotes)
+        yield finding(found, names=quoted_names(names, _MAX_SHOWN), quotes=quotes)
     # If spaces turned users into groups, another warning says so.
     is_reported = _BLANK.search(acl.text) or (acl.dropped_groups and not policy.is_yunikorn)
     if not is_reported and (names := acl.groups & only_users):
-        finding = users_table.USER_AS_GROUP if len(names) == 1 else users_table.USERS_AS_GROUPS
-        yield finding.about(names=quoted_names(names, _MAX_SHOWN))
+        found = "user-listed-as-group" if len(names) == 1 else "users-listed-as-groups"
+        yield finding(found, names=quoted_names(names, _MAX_SHOWN))
 
 
 def _split_group(
@@ -61,11 +61,9 @@ def _split_group(
         name := split_name(acl.text, frozenset(users | groups))
     ) in groups and not acl.dropped_groups:
         user, _, group = name.partition(" ")
-        finding = users_table.SPLIT_GROUP.about(
-            name=quoted(name), user=quoted(user), group=quoted(group)
-        )
+        words, remedy = {"name": quoted(name), "user": quoted(user), "group": quoted(group)}, ""
         if partition.cluster is None:
-            finding = finding.instead(users_table.NO_SPACES)
+            remedy = phrase("no-spaces-in-yunikorn")
         elif partition.cluster.semantics is Semantics.DOCUMENTED:
-            finding = finding.instead(users_table.USE_HADOOP)
-        yield finding
+            remedy = phrase("use-hadoop")
+        yield finding("group-split-at-space", remedy=remedy, **words)

@@ -24,7 +24,8 @@ from queuegate.policy.worlds import Person, World
 from queuegate_server.analysis.policy_file import PolicyFile, in_words
 from queuegate_server.formats.acl_positions import Place
 from queuegate_server.formats.claims import BadClaim, ClaimsFile, StatedClaim, bind
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, quoted
+from queuegate_server.formats.findings.finding import Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.policy_file import STDIN_NAME
 from queuegate_server.cli import EXIT_FAILURE
 from queuegate_server.files.safe_open import open_regular, read_at_most, remedy
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import YarnOptions

@@ -39,7 +39,8 @@ from queuegate_server.cli.users_from import (
     users_from_option,
 )
 from queuegate_server.formats.acl_positions import AclKey, Place, acls_by_key
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, printable, quoted
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.overrides import AUTHORIZER, asks_queuegate, authorizer
 from queuegate_server.formats.yarn.properties import Configuration

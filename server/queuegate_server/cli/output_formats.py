@@ -15,7 +15,8 @@ import click
 
 from queuegate.cli.documents import to_json
 from queuegate_server.cli.command import Failure
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable
+from queuegate_server.formats.diagnostics import Diagnostic, printable
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.findings.table import FINDINGS
 
 TEXT: Final = "text"
@@ -146,8 +147,8 @@ def _rule(command: str, identifier: str) -> dict[str, Any]:
         "id": identifier,
         "shortDescription": {"text": finding.message},
         "fullDescription": {"text": f"{finding.message} (from: {finding.source})"},
-        "help": {"text": finding.remedy},
-        "defaultConfiguration": {"level": "error" if finding.is_error else "warning"},
+        "help": {"text": finding.remedy or finding.message},
+        "defaultConfiguration": {"level": str(finding.severity)},
     }
 
 

@@ -37,13 +37,9 @@ from queuegate_server.cli.users_from import (
     users_from_option,
 )
 from queuegate_server.files.configmap import key_instead
-from queuegate_server.formats.diagnostics import (
-    Diagnostic,
-    Severity,
-    has_errors,
-    sort_diagnostics,
-)
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.envelope import open_envelope
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import (
     FILE_FORMATS,
     FORMATS,

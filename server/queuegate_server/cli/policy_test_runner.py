@@ -16,7 +16,8 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import partition_name
 from queuegate_server.cli.command import Failure, read_or_fail
 from queuegate_server.engine import Snapshot
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors, quoted
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.policy_tests import Expectation, load_tests
 from queuegate_server.identity import resolver
 from queuegate_server.identity.resolver_types import YARN_DEFAULT, YUNIKORN_DEFAULT

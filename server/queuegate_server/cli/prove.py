@@ -29,13 +29,8 @@ from queuegate_server.cli.users_from import (
 )
 from queuegate_server.formats.acl_positions import Place
 from queuegate_server.formats.claims import load_claims
-from queuegate_server.formats.diagnostics import (
-    Diagnostic,
-    Diagnostics,
-    Severity,
-    printable,
-    quoted,
-)
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, printable, quoted
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions
 
 

@@ -14,13 +14,9 @@ from pydantic import BaseModel
 from queuegate_server.cli.command import read_file, unreadable
 from queuegate_server.files.safe_open import open_regular
 from queuegate_server.files.watcher import BadFile
-from queuegate_server.formats.diagnostics import (
-    Diagnostic,
-    ParseError,
-    Severity,
-    sort_diagnostics,
-)
+from queuegate_server.formats.diagnostics import Diagnostic, ParseError, sort_diagnostics
 from queuegate_server.formats.envelope import open_settings
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import (
     YUNIKORN,
     FormatOptions,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from queuegate_server.console.views import Services
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.identity.following import FollowState
 from queuegate_server.identity.guarded_resolver import CircuitState
 

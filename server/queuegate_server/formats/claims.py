@@ -26,7 +26,8 @@ from queuegate.policy.names import similar_name
 from queuegate.policy.reach import SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Exclusion, Inclusion, OpenWorld, Subject
-from queuegate_server.formats.diagnostics import Diagnostics, ParseError, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, ParseError, finding_of, quoted
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.source_text import decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
@@ -45,10 +46,6 @@ FORMS: Final = (
 """The syntax of claims. `admin` can be used instead of `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 _CLAIMS_KEY: Final = "claims"
-_MISSING_KEY: Final = (
-    f"has no key `{_CLAIMS_KEY}`",
-    f"write `{_CLAIMS_KEY}:` on a line of its own, and each claim below it, after a dash",
-)
 _KEY_LINE: Final = re.compile(rf"""[\s{{]*["']?{_CLAIMS_KEY}["']?\s*:""", re.IGNORECASE)
 AND_BELOW: Final = ".**"
 """The suffix that makes a queue path include all queues below it."""
@@ -107,10 +104,10 @@ def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
         with diagnostics:
             return _Reader(diagnostics).file(document.root)
     for each in document.diagnostics:
-        diagnostics.error(each, each.message, each.remedy)
+        diagnostics.add(each, finding_of(each))
     with suppress(ParseError):
         if not any(map(_KEY_LINE.match, split_lines(decode(data)))):
-            diagnostics.error(None, *_MISSING_KEY)
+            diagnostics.add(None, finding("no-claims-key"))
     return ClaimsFile()
 
 
@@ -134,10 +131,9 @@ class _Reader:
         values = self._fields.values(mapping, readers, "a claims file")
         keys = mapping.entries if mapping else {}
         if not any(similar_name(key.lower(), (_CLAIMS_KEY,)) for key in keys):
-            self._diagnostics.error(root, *_MISSING_KEY)
+            self._diagnostics.add(root, finding("no-claims-key"))
         elif not values.get("claims") and not self._diagnostics.error_count:
-            message = "has no claims"
-            self._diagnostics.error(root, message, f"write them as a list below `{_CLAIMS_KEY}:`")
+            self._diagnostics.add(root, finding("no-claims"))
         claims = [claim for node in values.get("claims") or () for claim in self._claim(node)]
         partition = values.get("partition")
         return ClaimsFile(
@@ -151,12 +147,12 @@ class _Reader:
             return
         first = node.text.split()[:1]
         similar = [form for form in FORMS if form.split()[:1] == first] or FORMS
-        remedy = f"write {' or '.join(map(quoted, similar))}; a SUBJECT is user:NAME or group:NAME"
+        forms, remedy = " or ".join(map(quoted, similar)), ""
         meant = _quote_names(_NOBODY.sub("nobody", text))
         if meant != text and any(each.fullmatch(meant) for each in _CLAIMS):
-            remedy = f"write {meant}"
-            remedy += "; a name with a space needs double quotes" if '"' in meant else ""
-        self._diagnostics.error(node, f"{quoted(node.text)} is not a claim", remedy)
+            remedy = phrase("write", text=meant) + (phrase("quote-names") if '"' in meant else "")
+        found = finding("not-a-claim", text=quoted(node.text), forms=forms, remedy=remedy)
+        self._diagnostics.add(node, found)
 
     def _world(self, nodes: list[ScalarNode] | tuple[()]) -> OpenWorld:
         inclusions: dict[Inclusion, ScalarNode] = {}
@@ -166,17 +162,16 @@ class _Reader:
             within, disjoint = _INCLUSION.fullmatch(text), _EXCLUSION.fullmatch(text)
             match = within or disjoint
             if match is None:
-                remedy = f"write {' or '.join(map(quoted, FACT_FORMS))}"
-                if _quote_names(text) != text:
-                    remedy += f"; a name with a space needs double quotes: {_quote_names(text)}"
-                self._diagnostics.error(node, f"{quoted(text)} is not a fact", remedy)
+                forms, meant = " or ".join(map(quoted, FACT_FORMS)), _quote_names(text)
+                quotes = f"{phrase('quote-names')}: {meant}" if meant != text else ""
+                found = finding("not-a-fact", text=quoted(text), forms=forms, quotes=quotes)
+                self._diagnostics.add(node, found)
                 continue
             one, other = _subject(match["one"]), _subject(match["other"])
             if disjoint and other.kind is SubjectKind.USER:
                 one, other = other, one
             if other.kind is not SubjectKind.GROUP or one.kind is SubjectKind.PROXY:
-                message = f"{quoted(text)}: a fact relates a group to another group or to a user"
-                self._diagnostics.error(node, message, "write group:NAME or user:NAME")
+                self._diagnostics.add(node, finding("fact-about-no-group", text=quoted(text)))
             elif within:
                 inclusions[Inclusion(one, other.name)] = node
             else:
@@ -184,8 +179,7 @@ class _Reader:
         world = OpenWorld((*inclusions,), (*exclusions,))
         for (subject, _), node in inclusions.items():
             if not any(world.people((subject,))):
-                message = f"with these facts, nobody can match {subject}"
-                self._diagnostics.error(node, message, "correct this fact or the others about it")
+                self._diagnostics.add(node, finding("impossible-facts", subject=subject))
         return world
 
 

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Protocol
 
-from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.finding import Finding, Severity
+from queuegate_server.formats.findings.table import finding
 
 MAX_DIAGNOSTICS: Final = 10_000
 """The maximum number of errors, and separately of warnings, kept for one file."""
@@ -14,15 +14,6 @@ MAX_QUOTED: Final = 100
 MAX_MESSAGE: Final = 1_000
 """The maximum length of messages and remedies. They may quote untrusted text."""
 MAX_PATH: Final = 4_096
-
-
-class Severity(StrEnum):
-    """The severity of a diagnostic."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-    """A fact to know, not a mistake. Only commands show notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +28,7 @@ class Diagnostic:
     remedy: str = ""
     queue: str = ""
     finding: str = ""
-    """The finding's identifier; empty if no table has it."""
+    """The finding's identifier; empty if it is in no table, like those about settings."""
 
     def __post_init__(self) -> None:
         for name, most in (("message", MAX_MESSAGE), ("remedy", MAX_MESSAGE), ("queue", MAX_PATH)):
@@ -77,16 +68,15 @@ class Position:
 class ParseError(Exception):
     """Raised when text cannot be parsed beyond a position."""
 
-    def __init__(self, position: Positioned | None, message: str, remedy: str) -> None:
-        super().__init__(message)
+    def __init__(self, position: Positioned | None, finding: Finding) -> None:
+        super().__init__(finding.message)
         self.position = position
-        self.message = message
-        self.remedy = remedy
+        self.finding = finding
 
     def diagnostic(self, file: str) -> Diagnostic:
         """Return the error as a diagnostic for a file."""
         line, column = (self.position.line, self.position.column) if self.position else (0, 0)
-        return Diagnostic(file, line, column, Severity.ERROR, self.message, self.remedy)
+        return diagnostic_of(self.finding, file, line, column)
 
 
 class TooManyErrors(Exception):
@@ -115,39 +105,24 @@ class Diagnostics:
         del kind, traceback
         if isinstance(error, ParseError):
             with self:
-                self.error(error.position, error.message, error.remedy)
+                self.add(error.position, error.finding)
         return isinstance(error, ParseError | TooManyErrors)
 
-    def add(self, position: Positioned | None, finding: Finding, queue: str = "") -> None:
-        """Add a finding. Without a position, it is about the whole file. Raises TooManyErrors."""
-        if finding.is_error and self.error_count >= MAX_DIAGNOSTICS:
+    def add(self, position: Positioned | None, found: Finding, queue: str = "") -> None:
+        """Add a finding. Without a position, it is about the whole file. Raises TooManyErrors.
+
+        Callers add only a few notes to a file.
+        """
+        severity = found.severity
+        if severity is Severity.ERROR and self.error_count >= MAX_DIAGNOSTICS:
             self._has_more_errors = True
             raise TooManyErrors
-        if finding.is_error or self.remaining_warnings:
-            line, column = (position.line, position.column) if position else (0, 0)
-            file = getattr(position, "file", "") or self.file
-            diagnostic = diagnostic_of(finding, file, line, column, queue)
-            self._kept[diagnostic.severity].append(diagnostic)
-        else:
+        if severity is Severity.WARNING and not self.remaining_warnings:
             self._suppressed_warnings += 1
-
-    def error(
-        self, position: Positioned | None, message: str, remedy: str, queue: str = ""
-    ) -> None:
-        """Add an error that no table of findings has. See `add`."""
-        self.add(position, Finding("", message, remedy, "", is_error=True), queue)
-
-    def warning(
-        self, position: Positioned | None, message: str, remedy: str, queue: str = ""
-    ) -> None:
-        """Add a warning that no table of findings has. See `add`."""
-        self.add(position, Finding("", message, remedy, ""), queue)
-
-    def note(self, position: Positioned | None, message: str) -> None:
-        """Add a note. Callers add only a few to a file."""
+            return
         line, column = (position.line, position.column) if position else (0, 0)
         file = getattr(position, "file", "") or self.file
-        self._kept[Severity.NOTE].append(Diagnostic(file, line, column, Severity.NOTE, message))
+        self._kept[severity].append(diagnostic_of(found, file, line, column, queue))
 
     def suppress_warnings(self, number: int) -> None:
         """Count warnings that the caller did not add because the limit has been reached."""
@@ -168,22 +143,27 @@ class Diagnostics:
         diagnostics = sort_diagnostics(
             diagnostic for kept in self._kept.values() for diagnostic in kept
         )
-        remedy = "fix those above first"
         if self._has_more_errors:
-            message = f"more than {MAX_DIAGNOSTICS} errors: the rest of the file was not checked"
-            diagnostics.append(Diagnostic(self.file, 0, 0, Severity.ERROR, message, remedy))
+            found = finding("too-many-errors", most=MAX_DIAGNOSTICS)
+            diagnostics.append(diagnostic_of(found, self.file))
         if self._suppressed_warnings:
-            message = f"{self._suppressed_warnings} more warnings are not shown"
-            diagnostics.append(Diagnostic(self.file, 0, 0, Severity.WARNING, message, remedy))
+            found = finding("more-warnings", count=self._suppressed_warnings)
+            diagnostics.append(diagnostic_of(found, self.file))
         return tuple(diagnostics)
 
 
-def diagnostic_of(finding: Finding, file: str, line: int, column: int, queue: str) -> Diagnostic:
+def diagnostic_of(
+    found: Finding, file: str, line: int = 0, column: int = 0, queue: str = ""
+) -> Diagnostic:
     """Return the diagnostic that reports a finding at a place."""
-    severity = Severity.ERROR if finding.is_error else Severity.WARNING
-    return Diagnostic(
-        file, line, column, severity, finding.message, finding.remedy, queue, finding.identifier
-    )
+    texts = found.message, found.remedy, queue, found.identifier
+    return Diagnostic(file, line, column, found.severity, *texts)
+
+
+def finding_of(diagnostic: Diagnostic) -> Finding:
+    """Return the finding that a diagnostic reports, to report it elsewhere."""
+    texts = diagnostic.message, diagnostic.remedy
+    return Finding(diagnostic.finding, diagnostic.severity, *texts)
 
 
 def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:

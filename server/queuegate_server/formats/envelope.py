@@ -20,7 +20,14 @@ from queuegate_server.files.configmap import (
     queues_key,
 )
 from queuegate_server.files.safe_open import gunzip
-from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, ParseError, TooManyErrors
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    ParseError,
+    TooManyErrors,
+    finding_of,
+)
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.source_text import MAX_BYTES, source_lines, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yaml_reader import read_documents
@@ -129,8 +136,7 @@ def open_settings(data: bytes, file: str) -> Policy:
     """
     envelope = Policy(data, file)
     if PurePath(file).name in _KUSTOMIZATIONS:
-        message = "a kustomization names files, and contains no settings itself"
-        raise ParseError(None, message, "use the output of `kubectl kustomize` for its folder")
+        raise ParseError(None, finding("kustomization"))
     if not _API_VERSION.search(data):
         return envelope
     diagnostics = Diagnostics(file)
@@ -148,8 +154,7 @@ def open_settings(data: bytes, file: str) -> Policy:
         and isinstance(value := section.values.get(SETTINGS_KEY), ScalarNode)
     ]
     if not values:
-        message = f"no ConfigMap here has the key {SETTINGS_KEY}"
-        raise ParseError(None, message, "use the manifest that contains the settings")
+        raise ParseError(None, finding("no-settings-in-manifest", key=SETTINGS_KEY))
     return _unwrapped(envelope, _only(values, "versions of the settings", diagnostics))
 
 
@@ -169,13 +174,11 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
     try:
         text = gunzip(data, max_bytes)
     except EOFError:
-        raise ParseError(None, "the compressed file is truncated", "copy it again") from None
+        raise ParseError(None, finding("truncated-gzip")) from None
     except ValueError:
-        message = "the file looks like gzip, but cannot be decompressed"
-        raise ParseError(None, message, "compress it again") from None
+        raise ParseError(None, finding("invalid-gzip")) from None
     if len(text) > max_bytes:
-        message = f"the compressed file holds more than {max_bytes} bytes"
-        raise ParseError(None, message, "split it, or remove what is not needed")
+        raise ParseError(None, finding("large-gzip", most=max_bytes))
     return text
 
 
@@ -209,10 +212,12 @@ def _chosen(envelope: Policy, key: str) -> Policy | None:
         group = flattened or next(iter(groups.values()), "")
         if not (key or group or any(map(_has_config_map, documents))):
             return None
-        message = f"no ConfigMap or chart value here has the key {key or _queues_key(group)}"
-        if group and not key:
-            message += f", which {POLICY_GROUP} names"
-        raise ParseError(None, message, f"use the file that contains {key or 'the policy'}")
+        words = {
+            "key": key or _queues_key(group),
+            "named": f", which {POLICY_GROUP} names" if group and not key else "",
+            "what": key or "the policy",
+        }
+        raise ParseError(None, finding("no-policy-in-manifest", **words))
     content = f"versions of {key}" if key else "policies"
     return _unwrapped(envelope, _only(values, content, diagnostics))
 
@@ -222,13 +227,20 @@ def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Valu
     if diagnostics.error_count:
         # Repeated keys are ambiguous, because Kubernetes may use either value.
         repeated = diagnostics.sorted()[0]
-        raise ParseError(repeated, repeated.message, repeated.remedy)
+        raise ParseError(repeated, finding_of(repeated))
     first, *others = values
     different = [each for each in others if each.node.text != first.node.text]
     if different:
-        message = f"the file contains several {content}: {first.key} on line {first.node.line}, and"
-        message += f" {different[0].key} on line {different[0].node.line}"
-        raise ParseError(different[0].node, message, "put each in its own file")
+        key, node, _ = different[0]
+        found = finding(
+            "several-values",
+            what=content,
+            first=first.key,
+            first_line=first.node.line,
+            second=key,
+            line=node.line,
+        )
+        raise ParseError(node, found)
     return first
 
 
@@ -310,9 +322,7 @@ def _decoded(value: _Value) -> bytes:
     try:
         return base64.b64decode("".join(value.node.text.split()), validate=True)
     except (binascii.Error, ValueError):
-        message = f"{value.key} is not base64"
-        remedy = "put plain text under data of a ConfigMap, or stringData of a Secret"
-        raise ParseError(value.node, message, remedy) from None
+        raise ParseError(value.node, finding("not-base64", key=value.key)) from None
 
 
 def _in_place(envelope: Policy, value: _Value) -> Policy:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.formats.diagnostics import Diagnostics, ParseError, Position, quoted
+from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.source_text import decode
 
 People = Mapping[str, tuple[str, ...] | None]
@@ -24,21 +26,20 @@ def read_people(data: bytes, diagnostics: Diagnostics) -> People:
         text = decode(data)
         rows = _audit_log(text) if text.lstrip().startswith("{") else _table(text)
         for line, user, groups in rows:
-            fault = _fault([user, *(groups or ())])
-            if fault:
-                diagnostics.error(Position(line, 1), fault, "write USER,GROUP,GROUP…")
+            if fault := _fault([user, *(groups or ())]):
+                diagnostics.add(Position(line, 1), fault)
             elif groups or user not in people:
                 people[user] = groups
     return people
 
 
-def _fault(names: list[str]) -> str:
+def _fault(names: list[str]) -> Finding | None:
     for name in names:
         if not name:
-            return "a name is empty"
+            return finding("empty-name")
         if CONTROL_CHARACTER.search(name):
-            return f"{quoted(name)} contains a control character"
-    return ""
+            return finding("control-character", name=quoted(name))
+    return None
 
 
 def _table(text: str) -> Iterator[tuple[int, str, tuple[str, ...] | None]]:
@@ -51,8 +52,8 @@ def _table(text: str) -> Iterator[tuple[int, str, tuple[str, ...] | None]]:
             if any(cells) and not cells[0].startswith("#"):
                 read.append((rows.line_num, cells))
     except csv.Error as error:
-        message = f"invalid CSV: {error}"
-        raise ParseError(Position(rows.line_num, 1), message, "check the quotes") from None
+        found = finding("invalid-csv", why=error)
+        raise ParseError(Position(rows.line_num, 1), found) from None
     has_groups = any(len(cells) > 1 for _, cells in read)
     for line, (user, *groups) in read:
         # `sue,` is a user without groups.
@@ -69,8 +70,7 @@ def _audit_log(text: str) -> Iterator[tuple[int, str, None]]:
         except ValueError:
             record = None
         if not isinstance(record, dict):
-            message = "this line is not an audit log record"
-            raise ParseError(Position(number, 1), message, "remove the line")
+            raise ParseError(Position(number, 1), finding("not-an-audit-record"))
         user = record.get("user")
         if isinstance(user, str) and user:
             yield number, user, None

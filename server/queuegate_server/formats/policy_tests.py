@@ -12,6 +12,7 @@ from typing import Any, Final
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.names import similar_name
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.fields import Fields, Readers
@@ -83,19 +84,18 @@ class _Reader:
             "tests": ("tests", Fields.mappings),
         }
         if root is None:
-            self.diagnostics.error(None, "has no tests", "write `policy`, `users` and `tests`")
+            self.diagnostics.add(None, finding("empty-test-file"))
             return PolicyTests("", "", {}, ())
         mapping = self._fields.mapping("the file", root)
         values = self._fields.values(mapping, readers, "a test file")
         policy, config = (_text(values.get(key)) for key in ("policy", "config"))
         if not policy and not config:
-            remedy = "write `policy: FILE`, relative to this file"
-            self.diagnostics.error(root, "does not name a policy", remedy)
+            self.diagnostics.add(root, finding("no-policy-to-test"))
         users = values.get("users")
         for name, (_, node) in users.entries.items() if users else ():
             self._users[name] = self._groups(name, node)
         if not values.get("tests"):
-            self.diagnostics.error(root, "has no tests", "write them as a list below `tests:`")
+            self.diagnostics.add(root, finding("no-tests"))
         tests = tuple(map(self._test, values.get("tests") or ()))
         return PolicyTests(policy, config, self._users, tests)
 
@@ -116,11 +116,11 @@ class _Reader:
         values = self._fields.values(node, readers, "a test")
         for key in ("user", "queue", "allowed"):
             if not values.get(key):
-                self.diagnostics.error(node, f"a test has no {key}", f"write `{key}: …`")
+                self.diagnostics.add(node, finding("test-without-key", key=key))
         for key in _COMPARED:
             if key in node.entries and values.get(key) is None:
-                position, remedy = node.entries[key][0], f'write `{key}: ""` to expect none'
-                self.diagnostics.error(position, f"{key} has no value", remedy)
+                found = finding("expectation-without-value", key=key)
+                self.diagnostics.add(node.entries[key][0], found)
         self._known_word(values.get("access"), [str(access) for access in Access])
         self._known_word(values.get("reason"), _REASONS)
         for user in values.get("user") or ():
@@ -154,16 +154,15 @@ class _Reader:
 
     def _known_word(self, node: ScalarNode | None, known: Collection[str]) -> None:
         if node is not None and node.text not in known:
-            message = f"{quoted(node.text)} is not one of {', '.join(known)}"
-            remedy = _suggestion(node.text, known) or "use one of them"
-            self.diagnostics.error(node, message, remedy)
+            words, remedy = ", ".join(known), _suggestion(node.text, known)
+            found = finding("unknown-word", word=quoted(node.text), known=words, remedy=remedy)
+            self.diagnostics.add(node, found)
 
     def _known_user(self, node: ScalarNode) -> None:
         if node.text not in self._users:
+            words = {"user": quoted(node.text), "name": node.text}
             remedy = _suggestion(node.text, self._users)
-            add = f"add it there as `{node.text}: []`, or without a value if there is no such user"
-            message = f"the user {quoted(node.text)} is not in `users`"
-            self.diagnostics.error(node, message, remedy or add)
+            self.diagnostics.add(node, finding("unknown-user", remedy=remedy, **words))
 
 
 def _text(node: ScalarNode | None) -> str:
@@ -172,4 +171,4 @@ def _text(node: ScalarNode | None) -> str:
 
 def _suggestion(text: str, known: Collection[str]) -> str:
     similar = similar_name(text, known)
-    return f"did you mean {similar}?" if similar else ""
+    return phrase("did-you-mean", meant=similar) if similar else ""

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from queuegate_server.formats.diagnostics import ParseError, Position
+from queuegate_server.formats.findings.table import finding
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The maximum file size, three times the size of 100 000 queues with 1 000 000 ACL entries."""
@@ -23,22 +24,20 @@ def decode(data: bytes) -> str:
     ParseError if the file is too large, is not UTF-8 or contains a character that YAML forbids.
     """
     if len(data) > MAX_BYTES:
-        raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
+        raise ParseError(None, finding("file-too-large", most=MAX_BYTES))
     if data.startswith(b"\x1f\x8b"):
-        raise ParseError(Position(1, 1), "the file is compressed with gzip", "decompress it")
+        raise ParseError(Position(1, 1), finding("compressed-file"))
     try:
         text = data.decode().removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         position = _end_of(data[: error.start].decode().removeprefix(_BYTE_ORDER_MARK))
-        message = f"not UTF-8: byte 0x{data[error.start]:02x} is not part of a character"
-        raise ParseError(position, message, "save the file as UTF-8") from None
+        raise ParseError(position, finding("not-utf-8", byte=data[error.start])) from None
     if data.isascii() and not data.translate(None, _ASCII):
         return text
     forbidden = _FORBIDDEN.search(text)
     if forbidden:
-        message = f"YAML does not allow the character U+{ord(forbidden[0]):04X}"
-        remedy = "remove it, or write it as an escape in double quotes"
-        raise ParseError(_end_of(text[: forbidden.start()]), message, remedy)
+        found = finding("forbidden-character", code=ord(forbidden[0]))
+        raise ParseError(_end_of(text[: forbidden.start()]), found)
     return text
 
 

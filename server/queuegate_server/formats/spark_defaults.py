@@ -8,7 +8,7 @@ from queuegate.policy.acl import WILDCARD
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
-from queuegate_server.formats.findings import spark
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.source_text import decode
 
 _LINE: Final = re.compile(
@@ -36,7 +36,7 @@ def read_spark_defaults(
     with diagnostics:
         for position, name, value in _read(decode(data), diagnostics):
             if name in properties:
-                diagnostics.add(position, spark.REPEATED.about(name=quoted(name)))
+                diagnostics.add(position, finding("repeated-property", name=quoted(name)))
             properties[name] = value
             if with_lint:
                 _lint(position, name, value, diagnostics)
@@ -51,34 +51,35 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
             continue
         match = _LINE.fullmatch(line)
         if match is None or (match["key"].startswith("spark.") and "\\" in line and "acls" in line):
-            diagnostics.add(position, spark.NOT_A_PROPERTY.about(text=quoted(stated)))
+            diagnostics.add(position, finding("not-a-property", text=quoted(stated)))
             continue
         name, value = match["key"], match["value"].strip(TRIMMED)
         try:
             spark_acls({name: value})
         except SparkError as error:
-            diagnostics.add(position, spark.BAD_VALUE.about(why=error))
+            diagnostics.add(position, finding("bad-value", why=error))
         yield position, name, value
 
 
 def _lint(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
     if name == _REMOVED:
-        diagnostics.add(position, spark.REMOVED.about(name=name))
+        diagnostics.add(position, finding("removed-property", name=name))
     elif name in _LISTS:
         _lint_list(position, name, value, diagnostics)
     elif name.lower().startswith("spark.") and "acl" in name.lower() and name not in _SWITCHES:
-        finding = spark.UNKNOWN.about(name=quoted(name), names=", ".join(sorted(_LISTS)))
-        diagnostics.add(position, finding)
+        known = ", ".join(sorted(_LISTS))
+        found = finding("unknown-spark-property", name=quoted(name), known=known)
+        diagnostics.add(position, found)
 
 
 def _lint_list(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
     if "${" in value:
-        diagnostics.add(position, spark.VARIABLE.about(value=quoted(value)))
+        diagnostics.add(position, finding("variable-in-list", value=quoted(value)))
     names = [stated for entry in value.split(",") if (stated := entry.strip(TRIMMED))]
     with_blank = next((each for each in names if len(each.split()) > 1), None)
     if with_blank is not None:
-        diagnostics.add(position, spark.SPACES.about(name=quoted(with_blank)))
+        diagnostics.add(position, finding("spaces-between-names", name=quoted(with_blank)))
     if WILDCARD in names and name.removesuffix(".groups") in _FOR_ALL:
-        diagnostics.add(position, spark.EVERYONE_MODIFIES.about(name=name))
+        diagnostics.add(position, finding("everyone-modifies", name=name))
     elif WILDCARD in names and len(names) > 1:
-        diagnostics.add(position, spark.EVERYONE_BESIDE_NAMES.about(name=name))
+        diagnostics.add(position, finding("everyone-beside-other-names", name=name))

@@ -7,12 +7,12 @@ mistakes. Because the text is untrusted, all patterns run in linear time.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from queuegate.policy.acl import WHITE_SPACE, WILDCARD
 from queuegate_server.formats.diagnostics import quoted
-from queuegate_server.formats.findings import acls
 from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding
 
 
 class Suspicion(NamedTuple):
@@ -130,21 +130,21 @@ def suspicious_text(text: str, wording: Wording) -> Iterator[Finding]:
     space = wording.white_space.search(text)
     if space and text.strip(WHITE_SPACE) != WILDCARD:
         kind = _WHITE_SPACE_NAMES.get(space[0], f"U+{ord(space[0]):04X}")
-        yield acls.WHITE_SPACE.about(space=kind)
+        yield finding("white-space-in-acl", space=kind)
     if _EMPTY_ENTRY.search(text):
-        yield acls.EMPTY_ENTRY
+        yield finding("comma-without-name")
 
 
 def not_a_list(text: str, wording: Wording) -> Finding | None:
     """Return the mistake if the text is clearly not a list of names; otherwise None."""
     if template := _TEMPLATE.search(text):
-        return acls.TEMPLATE.about(text=quoted(template[0]))
+        return finding("unrendered-template", text=quoted(template[0]))
     if _DN.search(text):
         value = _DN_VALUE.search(text)
         example = f", such as {quoted(value[1].strip())}" if value else ""
-        return acls.DISTINGUISHED_NAME.about(example=example)
+        return finding("distinguished-name", example=example)
     if " " in text.strip() and _PLACEHOLDER.search(text.strip()):
-        return acls.PLACEHOLDERS.about(text=quoted(text.strip()))
+        return finding("placeholder", text=quoted(text.strip()))
     return _word("group" if text.startswith(" ") else "user", text.strip(), wording)
 
 
@@ -171,7 +171,9 @@ def _word(kind: str, word: str, wording: Wording) -> Finding | None:
         ("everyone", _EVERYONE, wording.everyone),
     ):
         if words.fullmatch(word):
-            return acls.WORD_FOR_WHOM.about(name=quoted(word), kind=kind, meant=meant, how=how)
+            return finding(
+                "word-for-nobody-or-everyone", name=quoted(word), kind=kind, meant=meant, how=how
+            )
     return None
 
 
@@ -183,7 +185,9 @@ def spelled_in_two_cases(text: str, known: frozenset[str]) -> Iterator[Finding]:
         for name in filter(None, (entry.strip() for entry in field.split(","))):
             first = spellings.setdefault(name.lower(), name)
             if first != name and not known.issuperset((first, name)):
-                yield acls.TWO_SPELLINGS.about(kind=kind, name=quoted(name), first=quoted(first))
+                yield finding(
+                    "names-that-differ-in-case", kind=kind, name=quoted(name), first=quoted(first)
+                )
 
 
 def intended_key(key: str, submit: str, admin: str) -> str:
@@ -200,51 +204,52 @@ class _NameRule(NamedTuple):
     """A pattern for suspicious names."""
 
     pattern: re.Pattern[str]
-    finding: Finding
+    identifier: str
     may_exist: bool = False
     only: Wording | None = None
     """The only format to which the rule applies; None for all formats."""
 
 
 _NAME_RULES: Final[tuple[_NameRule, ...]] = (
-    _NameRule(_INVISIBLE, acls.INVISIBLE),
-    _NameRule(_MIXED, acls.LOOK_ALIKE),
-    _NameRule(re.compile(r"(?<=\w)[\u0300-\u036f]"), acls.COMBINING_MARK),
-    _NameRule(_BRACKETS, acls.BRACKETS),
-    _NameRule(_QUOTE, acls.QUOTES),
-    _NameRule(_PLACEHOLDER, acls.PLACEHOLDER),
-    _NameRule(re.compile(r"%[0-9A-Fa-f]{2}|&#?\w{1,20};"), acls.ESCAPE),
+    _NameRule(_INVISIBLE, "invisible-character"),
+    _NameRule(_MIXED, "look-alike-character"),
+    _NameRule(re.compile(r"(?<=\w)[\u0300-\u036f]"), "combining-mark"),
+    _NameRule(_BRACKETS, "brackets"),
+    _NameRule(_QUOTE, "quotes"),
+    _NameRule(_PLACEHOLDER, "placeholder-name"),
+    _NameRule(re.compile(r"%[0-9A-Fa-f]{2}|&#?\w{1,20};"), "escape-in-name"),
     _NameRule(
         re.compile(r"(?i)^(?:[!#^~-]|(?:not|except|deny|denied)\Z)"),
-        acls.NEGATION,
+        "negation",
     ),
     # Not in the accounts of Entra ID's guests, and not in names such as `C#` and `ops#1`.
-    _NameRule(re.compile(r"(?i)(?<!#EXT)#(?!EXT#|\d*\Z)"), acls.COMMENT, may_exist=True),
-    _NameRule(_SEPARATOR, acls.OTHER_SEPARATOR),
+    _NameRule(re.compile(r"(?i)(?<!#EXT)#(?!EXT#|\d*\Z)"), "comment-in-acl", may_exist=True),
+    _NameRule(_SEPARATOR, "other-separator"),
     # Not in names such as `R&D` and `research & development`.
-    _NameRule(re.compile(r"^[^ &]{3,}&(?=[^ ]{3,}\Z)|^&|&\Z"), acls.AMPERSAND),
-    _NameRule(re.compile(r"\|"), acls.OTHER_SEPARATOR, may_exist=True),
-    _NameRule(re.compile(r"\*(?=.)|(?<=.)\*|\?|(?<=\S)\[", re.DOTALL), acls.PATTERN),
-    _NameRule(re.compile(r"^[^\\]+\\+([^\\]+)\Z"), acls.BACKSLASH_BEFORE_NAME, may_exist=True),
-    _NameRule(re.compile(r"\\"), acls.BACKSLASH),
+    _NameRule(re.compile(r"^[^ &]{3,}&(?=[^ ]{3,}\Z)|^&|&\Z"), "ampersand"),
+    _NameRule(re.compile(r"\|"), "other-separator", may_exist=True),
+    _NameRule(re.compile(r"\*(?=.)|(?<=.)\*|\?|(?<=\S)\[", re.DOTALL), "pattern"),
+    _NameRule(re.compile(r"^[^\\]+\\+([^\\]+)\Z"), "backslash-before-name", may_exist=True),
+    _NameRule(re.compile(r"\\"), "backslash"),
     _NameRule(
         re.compile(r"^([^@/]+)(?:/[^@/]+)?@[A-Z][A-Z0-9-]*(?:\.[A-Z0-9-]+)*\Z"),
-        acls.PRINCIPAL,
+        "kerberos-principal",
         may_exist=True,
     ),
     _NameRule(
-        re.compile(r"(?i)^((?:u|g|user|group|users|groups|allow|deny)[:=])(?!.*\n)"), acls.PREFIX
+        re.compile(r"(?i)^((?:u|g|user|group|users|groups|allow|deny)[:=])(?!.*\n)"),
+        "prefix-of-name",
     ),
-    _NameRule(re.compile("(?s)^[@%+](?=(.*))"), acls.MARK_OF_GROUP, may_exist=True),
-    _NameRule(re.compile("^/"), acls.PATH, may_exist=True, only=YARN),
-    _NameRule(re.compile("^([^/]*)/"), acls.INSTANCE, may_exist=True, only=YARN),
+    _NameRule(re.compile("(?s)^[@%+](?=(.*))"), "mark-of-group", may_exist=True),
+    _NameRule(re.compile("^/"), "path-as-name", may_exist=True, only=YARN),
+    _NameRule(re.compile("^([^/]*)/"), "instance-of-principal", may_exist=True, only=YARN),
 )
 """The rules in order of precedence."""
 _QUEUE_RULES: Final = (
     *_NAME_RULES[:5],
     _NameRule(
         re.compile(rf"[ ,|]|(?<=\w{{3}})&(?=\w)|{_SEPARATOR.pattern}|{OTHER_WHITE_SPACE.pattern}"),
-        acls.SEVERAL_QUEUES,
+        "several-queues-in-one-name",
     ),
 )
 
@@ -256,9 +261,9 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
         rules = _QUEUE_RULES
     elif not _ONLY_ALONE.fullmatch(name) and (word := _word(kind, name, wording)):
         return Suspicion(word)
-    for pattern, finding, may_exist, only in rules:
+    for pattern, identifier, may_exist, only in rules:
         if only in (None, wording) and (match := pattern.search(name)):
-            words = {
+            words: dict[str, Any] = {
                 "kind": kind,
                 "name": quoted(name),
                 "text": match[0],
@@ -267,5 +272,5 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
                 "compared": wording.compared,
                 "separate_queues": wording.separate_queues,
             }
-            return Suspicion(finding.about(**words), may_exist)
+            return Suspicion(finding(identifier, **words), may_exist)
     return None

@@ -9,6 +9,7 @@ from typing import Final
 from xml.parsers import expat
 
 from queuegate_server.formats.diagnostics import Diagnostics, ParseError, Position
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.source_text import MAX_BYTES
 
 MAX_DEPTH: Final = 200
@@ -56,14 +57,10 @@ class _Builder:
 
     def build(self, data: bytes) -> Element:
         if len(data) > MAX_BYTES:
-            message = f"the file is larger than {MAX_BYTES} bytes"
-            raise ParseError(None, message, "split it, or remove what is not needed")
+            remedy = phrase("split-or-remove")
+            raise ParseError(None, finding("file-too-large", most=MAX_BYTES, remedy=remedy))
         if not data.strip():
-            raise ParseError(
-                Position(1, 1),
-                "the file is empty: no element found",
-                "fill it, or name another file",
-            )
+            raise ParseError(Position(1, 1), finding("empty-xml"))
         elements = max(MIN_ELEMENTS, len(data) // BYTES_PER_ELEMENT)
         self._max_elements = min(MAX_ELEMENTS, elements)
         parser = self._parser
@@ -76,17 +73,16 @@ class _Builder:
             parser.Parse(data, True)
         except expat.ExpatError as error:
             position = Position(error.lineno, error.offset + 1 + self._indent)
-            message = f"invalid XML: {expat.ErrorString(error.code)}"
-            remedy = "check the tags, quotes and ampersands here and in the lines above"
-            raise ParseError(position, message, remedy) from None
+            why = expat.ErrorString(error.code)
+            raise ParseError(position, finding("invalid-xml", why=why)) from None
         except (LookupError, ValueError) as error:  # an unknown encoding
-            raise ParseError(Position(1, 1), f"unreadable: {error}", "save it as UTF-8") from None
+            raise ParseError(Position(1, 1), finding("unknown-encoding", why=error)) from None
         finally:
             # Break the reference cycle with the parser. Otherwise, all elements would stay in
             # memory until garbage collection.
             del self._parser
         if self._root is None:
-            raise ParseError(Position(1, 1), "the document has no element", "add one")
+            raise ParseError(Position(1, 1), finding("empty-xml"))
         return self._root
 
     def _position(self) -> Position:
@@ -97,11 +93,9 @@ class _Builder:
         position = self._position()
         self._count += 1
         if len(self._open) >= MAX_DEPTH:
-            message = f"elements are nested more than {MAX_DEPTH} levels deep"
-            raise ParseError(position, message, "flatten the document")
+            raise ParseError(position, finding("deep-xml", most=MAX_DEPTH))
         if self._count > self._max_elements:
-            message = f"there are more than {self._max_elements} elements"
-            raise ParseError(position, message, "remove the ones that are not needed")
+            raise ParseError(position, finding("too-many-elements", most=self._max_elements))
         element = Element(position.line, position.column, name, attributes)
         if self._open:
             self._open[-1].children.append(element)
@@ -122,6 +116,4 @@ class _Builder:
             self._open[-1].is_plain = False
 
     def _doctype(self, *_: object) -> None:
-        message = "a document type (DOCTYPE) is not accepted"
-        remedy = "remove it, and write the values of its entities instead of their names"
-        raise ParseError(self._position(), message, remedy)
+        raise ParseError(self._position(), finding("document-type"))

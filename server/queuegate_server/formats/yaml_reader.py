@@ -24,6 +24,7 @@ from queuegate_server.formats.diagnostics import (
     Positioned,
     quoted,
 )
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.source_text import MAX_BYTES, decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -45,13 +46,6 @@ _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseL
 _LOOKAHEAD_TOKENS: Final = 4
 """The number of tokens to scan: the start of the stream, and the three tokens that go-yaml v3 scans
 for comments."""
-_CHECK_SYNTAX: Final = "check quotes, brackets and indentation, here and in the lines above"
-_QUESTION_MARK: Final = (
-    'a word within braces or brackets cannot contain a "?"',
-    "put the word in quotes",
-)
-"""The fault, and its remedy, of words that only libyaml reads."""
-
 
 _TAGS: Final = {
     "!": (ScalarNode, SequenceNode, MappingNode),
@@ -138,7 +132,7 @@ class _Builder:
                 if tag is not None:
                     self._check_tag(tag, node)
                 if "?" in text and not event.style and self._open[-1].node.is_flow:
-                    raise ParseError(node, *_QUESTION_MARK)
+                    raise ParseError(node, finding("question-mark-in-word"))
                 self._nodes += 1
                 self._characters += len(text)
                 if self._nodes > max_nodes or self._characters > MAX_BYTES:
@@ -155,8 +149,7 @@ class _Builder:
 
     def _begin(self, event: Any) -> None:
         if event.version not in {None, _VERSION}:
-            message = "only YAML 1.1 is supported, as in YuniKorn"
-            raise ParseError(_position(event.start_mark), message, "remove the %YAML line")
+            raise ParseError(_position(event.start_mark), finding("yaml-version"))
 
     def _start(self, kind: type[SequenceNode | MappingNode], event: Any) -> None:
         mark, is_flow = event.start_mark, bool(event.flow_style)
@@ -164,8 +157,7 @@ class _Builder:
         if event.tag is not None:
             self._check_tag(event.tag, node)
         if len(self._open) > MAX_DEPTH:
-            message = f"lists and mappings are nested more than {MAX_DEPTH} levels deep"
-            raise ParseError(node, message, "flatten the document")
+            raise ParseError(node, finding("deep-yaml", most=MAX_DEPTH))
         if event.anchor is not None:
             self._anchors[event.anchor] = (node, None)
         size = _Size(self._nodes, self._characters)
@@ -186,11 +178,10 @@ class _Builder:
         position = _position(event.start_mark)
         name = event.anchor
         if name not in self._anchors:
-            message = "the alias has no anchor above it"
-            raise ParseError(position, message, "define the anchor, or put the text in quotes")
+            raise ParseError(position, finding("alias-without-anchor"))
         node, size = self._anchors[name]
         if size is None:
-            raise ParseError(position, "the anchor contains itself", "remove this alias")
+            raise ParseError(position, finding("anchor-in-itself"))
         self._count(*size, position)
         self._add(node)
 
@@ -198,11 +189,9 @@ class _Builder:
         self._nodes += nodes
         self._characters += characters
         if self._nodes > self._max_nodes:
-            message = f"the document has more than {self._max_nodes} keys and values"
-            raise ParseError(position, message, "split it, or use fewer aliases")
+            raise ParseError(position, finding("too-many-nodes", most=self._max_nodes))
         if self._characters > MAX_BYTES:
-            message = f"with its aliases the document is larger than {MAX_BYTES} characters"
-            raise ParseError(position, message, "split it, or use fewer aliases")
+            raise ParseError(position, finding("too-long-with-aliases", most=MAX_BYTES))
 
     def _add(self, node: Node) -> None:
         parent = self._open[-1]
@@ -221,11 +210,9 @@ class _Builder:
             parent.merge_key = key
             parent.merged = node.items if isinstance(node, SequenceNode) else [node]
         elif first is not None:
-            message = f"the key {quoted(text)} is repeated; line {first.line} already has it"
-            remedy = "keep one of them"
-            if text == _MERGE:
-                remedy = "merge several mappings as a list, as in `<<: [*a, *b]`"
-            self._diagnostics.error(key, message, remedy)
+            remedy = phrase("merge-a-list") if text == _MERGE else ""
+            found = finding("repeated-key", key=quoted(text), line=first.line, remedy=remedy)
+            self._diagnostics.add(key, found)
         else:
             container.entries[text] = (key, node)
 
@@ -233,20 +220,18 @@ class _Builder:
         if isinstance(node, ScalarNode) and not node.is_null:
             return node
         fault = "missing" if isinstance(node, ScalarNode) else "a list or a mapping"
-        raise ParseError(node, f"a key is {fault}", "write text before the colon")
+        raise ParseError(node, finding("invalid-key", fault=fault))
 
     def _merge(self, mapping: MappingNode, merged: list[Node]) -> None:
         for node in merged:
             if not isinstance(node, MappingNode):
-                message = "<< merges something that is not a mapping"
-                raise ParseError(node, message, "merge an alias of a mapping")
+                raise ParseError(node, finding("merge-of-other-values"))
             for key, entry in node.entries.items():
                 mapping.entries.setdefault(key, entry)
 
     def _check_tag(self, tag: str, node: Node) -> None:
         if not isinstance(node, _TAGS.get(tag, ())):
-            remedy = "remove the tag, and quote the value if it is text"
-            raise ParseError(node, "the tag is not supported", remedy)
+            raise ParseError(node, finding("tag"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +293,7 @@ def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
                 return documents
     except yaml.YAMLError as error:
         raise _syntax_error(error, text) from None
-    message = f"the file has more than {MAX_DOCUMENTS} YAML documents"
-    raise ParseError(None, message, "use the one with the policy")
+    raise ParseError(None, finding("too-many-documents", most=MAX_DOCUMENTS))
 
 
 def _position(mark: Any) -> Position:
@@ -331,7 +315,7 @@ def _look_ahead(text: str, end: Any) -> None:
         syntax_error = _syntax_error(error, rest)
         at = syntax_error.position or Position(1, 1)
         position = Position(end.line + at.line, at.column + (end.column if at.line == 1 else 0))
-        raise ParseError(position, syntax_error.message, syntax_error.remedy) from None
+        raise ParseError(position, syntax_error.finding) from None
 
 
 def _next_document(get_event: Callable[[], Any]) -> Position | None:
@@ -352,24 +336,21 @@ def _syntax_error(error: yaml.YAMLError, text: str) -> ParseError:
     if not isinstance(error, yaml.MarkedYAMLError) or not (
         mark := error.problem_mark or error.context_mark
     ):
-        return ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX)
+        return ParseError(None, finding("invalid-yaml", why=error))
     position = _position(mark)
     lines = split_lines(text)
     rest = lines[mark.line][mark.column :] if mark.line < len(lines) else ""
     if error.context and "alias" in error.context and error.context_mark:
-        message = 'an unquoted "*" starts a YAML alias'
-        remedy = 'put the value in quotes, the wildcard as "*"'
-        return ParseError(_position(error.context_mark), message, remedy)
+        return ParseError(_position(error.context_mark), finding("unquoted-wildcard"))
     if rest.startswith("\t"):
-        return ParseError(position, "a tab is not allowed here", "indent with spaces")
+        return ParseError(position, finding("tab"))
     if rest.startswith("?") and error.context and " flow " in error.context:
-        return ParseError(position, *_QUESTION_MARK)
+        return ParseError(position, finding("question-mark-in-word"))
     if error.problem == "found unexpected ':'":
-        message = "a word within braces or brackets cannot end with a colon"
-        return ParseError(position, message, "put a space after the colon, or the word in quotes")
-    message = f"invalid YAML: {error.problem}"
+        return ParseError(position, finding("colon-after-word"))
+    why = f"{error.problem}"
     if error.context:
-        message = f"{message}, {error.context}"
+        why = f"{why}, {error.context}"
         if error.context_mark and error.context_mark.line != mark.line:
-            message = f"{message} that starts on line {error.context_mark.line + 1}"
-    return ParseError(position, message, _CHECK_SYNTAX)
+            why = f"{why} that starts on line {error.context_mark.line + 1}"
+    return ParseError(position, finding("invalid-yaml", why=why))

@@ -17,7 +17,8 @@ from queuegate_server.files.configmap import (
 )
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import Content, FileWatcher, OneFile, checksum
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.resolver_types import types
 from queuegate_server.policystore import parser_process

@@ -20,7 +20,8 @@ from queuegate.policy.created_queues import Creator, QueueCreation, Template, Te
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, PartitionBuilder
 from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.policystore.parsing import (
     FAILED,
     MAX_DIAGNOSTICS_BYTES,

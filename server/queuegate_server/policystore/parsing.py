@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -23,10 +23,12 @@ from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
     ParseError,
-    Severity,
+    diagnostic_of,
     has_errors,
     sort_diagnostics,
 )
+from queuegate_server.formats.findings.finding import Severity
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.registry import (
     DEFAULT_OPTIONS,
     YUNIKORN,
@@ -141,16 +143,13 @@ def parse(job: ParseJob) -> ParsedPolicies:
             formats[name] = format_name
         for partition in loaded.partitions:
             if format_name == YUNIKORN and partition in job.yarn_partitions:
-                message = (
-                    f"the settings set the semantics of partition {partition!r}, which only"
-                    " apply to YARN"
-                )
-                remedy = "remove `semantics` from the partition's settings"
-                diagnostics.append(Diagnostic(name, 0, 0, Severity.WARNING, message, remedy))
+                found = finding("semantics-without-yarn", partition=partition)
+                diagnostics.append(diagnostic_of(found, name))
             if partition in partitions:
-                message = f"the partition {partition!r} is also in {files[partition]}"
-                remedy = "give one of them another name"
-                diagnostics.append(Diagnostic(name, 1, 1, Severity.ERROR, message, remedy))
+                found = finding(
+                    "partition-in-two-files", partition=partition, file=files[partition]
+                )
+                diagnostics.append(diagnostic_of(found, name, 1, 1))
             files.setdefault(partition, name)
         partitions = {**loaded.partitions, **partitions}
         if text.spark is not None:
@@ -202,19 +201,16 @@ def _load(text: PolicyText) -> tuple[str, LoadResult]:
         return format_name, LoadResult({}, (error.diagnostic(name),))
     detected = format_of(opened)
     format_name = text.format or detected
-    message = remedy = ""
+    wrong: tuple[Diagnostic, ...] = ()
     if format_name == YUNIKORN and text.yarn_keys:
         keys = ", ".join(text.yarn_keys)
-        message = f"this is a YuniKorn queues.yaml, but the settings contain: {keys}"
-        remedy = "remove these settings, or name a YARN scheduler file"
-        if not opened.data.strip():
-            message, remedy = "the file is empty", "fill it, or name another file"
+        fault = "settings-for-yarn" if opened.data.strip() else "empty-file"
+        wrong = (diagnostic_of(finding(fault, keys=keys), name, 1, 1),)
     elif opened.data.strip() and (mismatch := format_mismatch(opened, format_name)):
         expected = "a queues.yaml" if format_name == YUNIKORN else f"the format {format_name}"
-        message = f"the settings or the previous file call for {expected}, but this file {mismatch}"
-        remedy = "restore the file, or correct the settings and restart the server"
-    wrong = (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),) if message else ()
-    if message and format_name == YUNIKORN:
+        found = finding("other-format", expected=expected, mismatch=mismatch)
+        wrong = (diagnostic_of(found, name, 1, 1),)
+    if wrong and format_name == YUNIKORN:
         return format_name, LoadResult({}, wrong)
     loaded = load_opened(format_name, opened, text.options)
     # The detected format may be wrong if the file can be loaded in the expected one.
@@ -273,8 +269,8 @@ def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
         if size > MAX_DIAGNOSTICS_BYTES:
             rest = diagnostics[start:]
             severity = Severity.ERROR if has_errors(rest) else Severity.WARNING
-            message = f"{len(rest)} more findings are not shown because of their total size"
-            left_out = Diagnostic(rest[0].file, 0, 0, severity, message, "fix those above first")
+            found = replace(finding("more-findings", count=len(rest)), severity=severity)
+            left_out = diagnostic_of(found, rest[0].file)
             yield json_line("diagnostics", [astuple(left_out)])
             return
         yield line

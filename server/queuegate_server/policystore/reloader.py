@@ -20,8 +20,9 @@ from typing import Final
 from queuegate.policy.tree import Partition, Policy
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.files.watcher import FileWatcher
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
-from queuegate_server.formats.yunikorn.load import NOT_FOUND
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
+from queuegate_server.formats.findings.finding import Severity
+from queuegate_server.formats.yunikorn.load import NO_PARTITION
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.manager import (
     ResolverManager,
@@ -375,7 +376,7 @@ def _no_partitions(
     message = "the policy no longer has any partitions"
     remedy = "add a partition; a file that is still being written is read again"
     others = [
-        each for each in diagnostics if each.file not in lost or NOT_FOUND not in each.message
+        each for each in diagnostics if each.file not in lost or each.finding not in NO_PARTITION
     ]
     emptied = (Diagnostic(file, 1, 1, Severity.ERROR, message, remedy) for file in lost)
     return tuple(sort_diagnostics([*others, *emptied]))

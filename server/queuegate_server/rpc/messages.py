@@ -16,7 +16,8 @@ from queuegate.policy.reach import Grant, SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate.v1 import access_pb2, cursor_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.engine import E, ExplainResult, GroupsOrigin, Query
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.yarn.templates import template_property
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.sync.barrier import StaleGate

@@ -17,7 +17,8 @@ from queuegate.v1 import policy_pb2, sync_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import WEBHOOK, ReplicaView
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FILE_FORMATS, YUNIKORN, FormatOptions
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File

@@ -16,13 +16,8 @@ from pydantic_core import ErrorDetails
 from queuegate.policy.names import similar_name
 from queuegate_server.config_fields import seconds, size, written_duration, written_size
 from queuegate_server.files.toml import read_toml
-from queuegate_server.formats.diagnostics import (
-    MAX_QUOTED,
-    Diagnostic,
-    Severity,
-    quoted,
-    shortened,
-)
+from queuegate_server.formats.diagnostics import MAX_QUOTED, Diagnostic, quoted, shortened
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.identity.resolver_types import (
     BadResolverType,

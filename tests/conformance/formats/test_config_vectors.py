@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions, LoadResult, load_policy
 
 VECTORS: Final = Path(__file__).parents[2] / "vectors"

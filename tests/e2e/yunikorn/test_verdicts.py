@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import load_policy
 from tests.support import go_toolchain
 from tests.support.generators.queues_documents import Generator

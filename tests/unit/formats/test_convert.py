@@ -14,6 +14,7 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import FormatOptions, load_policy
+from queuegate_server.formats.yarn import convert as module
 from queuegate_server.formats.yarn.convert import Conversion, convert
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import by_path, capacity_xml, fair_xml, site
@@ -202,6 +203,13 @@ def test_queues_that_are_too_deep_are_left_out() -> None:
     (diagnostic,) = result.lost
     assert "more than 96 levels deep" in diagnostic.message
     assert len(loaded(result, AclNames.YUNIKORN).queues) == 96
+
+
+def test_a_result_that_is_too_large_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 100)
+    result = converted(FAIR, in_root(queue("a", "bob")), YarnOptions(), AclNames.YUNIKORN)
+    assert result.text == ""
+    assert result.diagnostics[-1].message == "the queues.yaml would be larger than 100 bytes"
 
 
 def test_a_file_that_does_not_load_is_not_converted() -> None:

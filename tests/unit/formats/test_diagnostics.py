@@ -10,23 +10,25 @@ from queuegate_server.formats.diagnostics import (
     MAX_PATH,
     Diagnostic,
     Diagnostics,
-    Severity,
     TooManyErrors,
     printable,
     quoted,
 )
+from queuegate_server.formats.findings.finding import Finding, Severity
 from queuegate_server.formats.registry import lint_policy, load_policy
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
+
+ERROR = Finding("e", Severity.ERROR, "e", "r")
 
 
 def test_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_DIAGNOSTICS", 1)
     diagnostics = Diagnostics("f")
-    diagnostics.error(None, "e", "r")
+    diagnostics.add(None, ERROR)
     for _ in range(2):
         with pytest.raises(TooManyErrors):
-            diagnostics.error(None, "e", "r")
+            diagnostics.add(None, ERROR)
     assert [str(diagnostic) for diagnostic in diagnostics.sorted()] == [
         "f: error: e (r)",
         (
@@ -40,8 +42,9 @@ def test_errors_and_warnings_are_bounded_apart(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "MAX_DIAGNOSTICS", 2)
     diagnostics = Diagnostics("f")
     for line in range(5, 0, -1):
-        diagnostics.warning(ScalarNode(line, 1, "", plain=True), f"w{line}", "r")
-    diagnostics.error(ScalarNode(9, 9, "", plain=True), "e", "r")
+        found = Finding("w", Severity.WARNING, f"w{line}", "r")
+        diagnostics.add(ScalarNode(line, 1, "", plain=True), found)
+    diagnostics.add(ScalarNode(9, 9, "", plain=True), ERROR)
     diagnostics.suppress_warnings(4)
     assert diagnostics.error_count == 1
     assert [str(diagnostic) for diagnostic in diagnostics.sorted()] == [

@@ -6,7 +6,8 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import explain
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostics import Severity, has_errors
+from queuegate_server.formats.diagnostics import has_errors
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.formats.yarn.site import read_site

@@ -3,7 +3,7 @@
 import pytest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FORMATS, FormatOptions, load_policy
 from tests.support.rows import rows
 

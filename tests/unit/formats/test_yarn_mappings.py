@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions, check_file
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import prop

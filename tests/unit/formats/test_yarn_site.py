@@ -6,7 +6,7 @@ Hadoop's default for an unset yarn.acl.enable is false, so such a file would ope
 import pytest
 
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.yarn.site import read_site
 from tests.support.generators.yarn_files import prop
 

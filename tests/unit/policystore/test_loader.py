@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from queuegate.policy.acl import Acl
 from queuegate_server.files.watcher import READ_SECONDS, FileSource, FileWatcher, OneFile
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.policystore import loader
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parsing import ParsedPolicies
@@ -201,7 +201,8 @@ async def test_an_error_in_one_leaves_nothing_to_serve(folder: Path) -> None:
 async def test_settings_for_yarn_are_not_ignored(folder: Path) -> None:
     found = await read(folder, {**YARN, "path": "queues.yaml"})
     (problem,) = found.diagnostics
-    assert problem.message.endswith("queues.yaml, but the settings contain: yarn_site, partition")
+    expected = "this is a YuniKorn queues.yaml, but the settings contain: yarn_site, partition"
+    assert problem.message == expected
     assert problem.remedy
     assert not found.partitions
 

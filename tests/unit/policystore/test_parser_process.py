@@ -18,7 +18,8 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.policystore import parser_process, parsing
@@ -318,5 +319,5 @@ async def test_findings_are_bounded_in_bytes() -> None:
     assert sum(map(len, lines)) < parsing.MAX_DIAGNOSTICS_BYTES + 10_000
     found = (await parser_process.decode(lines)).diagnostics
     assert len(found) > 1_000
-    assert "more findings are not shown" in found[-1].message
+    assert "more findings are not shown because of their total size" in found[-1].message
     assert has_errors(found)

@@ -8,7 +8,8 @@ import pytest
 
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob
 from queuegate_server.rpc import policy_service

@@ -23,7 +23,8 @@ from queuegate_server.files.configmap import (
     is_compressed,
     queues_key,
 )
-from queuegate_server.formats.diagnostics import Severity, quoted
+from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File

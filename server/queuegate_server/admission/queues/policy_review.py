@@ -16,10 +16,11 @@ from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
     ParseError,
-    Severity,
     quoted,
 )
 from queuegate_server.formats.envelope import Policy
+from queuegate_server.formats.findings.finding import Severity
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.registry import YUNIKORN, format_of, open_policy
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.document import decode
@@ -43,10 +44,6 @@ _UNQUEUED: Final = (*_QUEUES, "unqueued")
 _RENAME: Final = "rename one of them, here and in the scheduler"
 _LINES: Final = "queuegate-server validate --config prints their lines"
 _PROVIDED: Final = "provided"
-_ELSEWHERE: Final = (
-    "YuniKorn may place applications in queues other than the ones they name, and admission.queues"
-    " checks only those"
-)
 
 
 def review_settings(settings: Settings, source_map: SourceMap = NO_FILE) -> Iterator[Diagnostic]:
@@ -273,23 +270,10 @@ def _placement_warnings(text: PolicyText, opened: Policy, partition: str) -> Ite
         if normalized_name(each) == partition and each.rules:
             rule = each.rules[0].name
             if rule.text.lower() != _PROVIDED:
-                diagnostics.warning(
-                    rule.position,
-                    f"{_ELSEWHERE}: the first placement rule is {quoted(rule.text)}",
-                    f"put the rule {_PROVIDED} first",
-                )
+                found = finding("first-rule-ignores-queue", rule=quoted(rule.text))
+                diagnostics.add(rule.position, found)
             elif each.rules[0].filter is not None:
-                diagnostics.warning(
-                    rule.position,
-                    f"{_ELSEWHERE}: the rule {_PROVIDED} has a filter, so it does not apply"
-                    " to all users",
-                    "remove the filter",
-                )
+                diagnostics.add(rule.position, finding("first-rule-with-filter"))
             elif each.rules[0].parent is not None:
-                diagnostics.warning(
-                    rule.position,
-                    f"{_ELSEWHERE}: the rule {_PROVIDED} has a parent, below which it looks up"
-                    " names that do not begin with root.",
-                    "name queues by their full path, or remove the parent",
-                )
+                diagnostics.add(rule.position, finding("first-rule-with-parent"))
     yield from opened.in_file(diagnostics.sorted())

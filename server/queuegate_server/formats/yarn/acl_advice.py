@@ -9,8 +9,8 @@ from typing import Final
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.yarn_acl import TRIMMED, Semantics, describe_difference, parse_yarn
 from queuegate_server.formats.diagnostics import quoted
-from queuegate_server.formats.findings import yarn
 from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.suspicious_names import (
     YARN,
     hide_known,
@@ -47,18 +47,18 @@ def advice(text: str, semantics: Semantics, known: frozenset[str]) -> Finding | 
 def _ambiguities(text: str, semantics: Semantics, known: frozenset[str]) -> Iterator[Finding]:
     if _LINE_BREAK_OR_TAB.search(text):
         # The first space of the indentation separates users from groups.
-        yield yarn.LINE_BREAK
+        yield finding("line-break-in-acl")
     elif _BLANK_AT_COMMA.match(text):
-        yield yarn.SPACE_AT_COMMA
+        yield finding("space-beside-comma")
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if WILDCARD in hadoop.users | hadoop.groups:
-        yield yarn.ALL_AMONG_NAMES
+        yield finding("everyone-among-names")
     is_stated = semantics is Semantics.HADOOP and _is_meant_for_hadoop(text, hadoop, known)
     if not is_stated and (differs := describe_difference(text)):
-        finding = yarn.AMBIGUOUS.about(text=quoted(text), differs=differs, semantics=semantics)
-        if semantics is Semantics.HADOOP and any(" " in name for name in hadoop.groups):
-            finding = finding.instead(yarn.IF_ONE_GROUP)
-        yield finding
+        has_spaces = any(" " in name for name in hadoop.groups)
+        remedy = phrase("if-one-group") if semantics is Semantics.HADOOP and has_spaces else ""
+        words = {"text": quoted(text), "differs": differs, "semantics": semantics}
+        yield finding("ambiguous-acl", remedy=remedy, **words)
 
 
 def _is_meant_for_hadoop(text: str, acl: Acl, known: frozenset[str]) -> bool:
@@ -85,7 +85,7 @@ def _suspicions(text: str) -> Iterator[Finding]:
             name = entry.strip(TRIMMED)
             if kind == "user":
                 if name == _PROXY:
-                    yield yarn.NO_SERVICE
+                    yield finding("proxy-without-service")
                 name = name.removeprefix(_PROXY)
             if name and (suspicion := suspicious_name(kind, name, YARN)):
                 yield suspicion.finding

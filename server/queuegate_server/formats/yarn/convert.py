@@ -15,10 +15,12 @@ from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
     Positioned,
-    Severity,
+    diagnostic_of,
     quoted,
     quoted_names,
 )
+from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import (
     LoadedScheduler,
@@ -68,9 +70,8 @@ def convert(
     header = [line.format(file=quoted(file), semantics=options.semantics) for line in _HEADER]
     text = _document(queues, (*header, *converter.remarks))
     if len(text) > MAX_BYTES:
-        message = f"the queues.yaml would be larger than {MAX_BYTES} bytes"
-        diagnostic = Diagnostic(file, 0, 0, Severity.ERROR, message, "flatten or split the tree")
-        return Conversion("", (), (), (*diagnostics, diagnostic))
+        too_large = diagnostic_of(finding("large-result", most=MAX_BYTES), file)
+        return Conversion("", (), (), (*diagnostics, too_large))
     return Conversion(text, tuple(converter.remarks), converter.diagnostics.sorted(), diagnostics)
 
 
@@ -121,21 +122,14 @@ class _Converter:
         }
         for kind, path, *texts in creation.templates if creation else ():
             if any(not parse_yarn(text, semantics).is_empty for text in texts if text is not None):
-                message = (
-                    f"the ACLs of {kind} at {path} are left out: in YuniKorn, queues that will"
-                )
-                message += " be created inherit those of their parents, and have none of their own"
-                remedy = "list the names in the parent's ACLs, or create the queues"
-                self.diagnostics.warning(positions[kind, path], message, remedy, path)
+                found = finding("template-left-out", kind=kind, path=path)
+                self.diagnostics.add(positions[kind, path], found, path)
 
     def _opens_everything(self) -> bool:
         """Return whether disabled ACLs open all queues, and report the effect."""
         cluster = self.loaded.cluster
         if cluster.semantics is Semantics.HADOOP and cluster.checks_submission_always:
-            message = "ACLs are disabled, but the fair scheduler still checks who submits:"
-            message += " everyone may administer, which in YuniKorn includes submitting"
-            remedy = "the ACLs are written as if they were enabled; set yarn.acl.enable to true"
-            self.diagnostics.warning(None, message, remedy, ROOT)
+            self.diagnostics.add(None, finding("submission-checked-without-acls"), ROOT)
             return False
         self.remarks.append("ACLs are disabled (yarn.acl.enable): root is open to everyone.")
         return True
@@ -166,16 +160,12 @@ class _Converter:
             return _EVERYONE
         users, groups = accepted_names(acl, self.names)
         lost = [*(acl.users - users), *(acl.groups - groups)]
-        for names, message in (
-            (lost, "YuniKorn drops these names from the {} ACL of {}: {}"),
-            ([f"~{name}" for name in acl.proxies], "YuniKorn has no proxies; {} ACL of {}: {}"),
-        ):
+        proxies = [f"~{name}" for name in acl.proxies]
+        for identifier, names in (("names-left-out", lost), ("proxies-left-out", proxies)):
             if names:
-                shown = quoted_names(names, _MAX_SHOWN_NAMES)
-                remedy = "rename them, or list others"
-                if names is lost:
-                    remedy += _accepting(acl, users, groups)
-                self.diagnostics.warning(position, message.format(kind, path, shown), remedy, path)
+                words = {"kind": kind, "path": path, "names": quoted_names(names, _MAX_SHOWN_NAMES)}
+                found = finding(identifier, accepting=_accepting(acl, users, groups), **words)
+                self.diagnostics.add(position, found, path)
         return Acl(users=users, groups=groups)
 
     def _kept(self) -> Iterator[QueueEntry]:
@@ -188,9 +178,7 @@ class _Converter:
             if parent_path(path) not in kept:
                 continue
             if obstacle := _obstacle(path, spellings):
-                message, remedy = obstacle
-                message = f"{message}; it is left out, with all queues below it"
-                self.diagnostics.warning(queue.position, message, remedy, path)
+                self.diagnostics.add(queue.position, obstacle, path)
             else:
                 kept.add(path)
                 yield queue
@@ -209,19 +197,17 @@ def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
     return f"; --acl-names {accepting[-1]} accepts {'some' if None in choices else 'them'}"
 
 
-def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
-    """Return why YuniKorn rejects a queue, and the remedy; None if it accepts the queue."""
+def _obstacle(path: str, spellings: Counter[str]) -> Finding | None:
+    """Return why YuniKorn rejects a queue; None if it accepts the queue."""
     name = path.rpartition(SEPARATOR)[2]
     if not is_queue_name(name):
-        message = f"{quoted(name)} is not a queue name in YuniKorn"
-        return message, "rename it: 1 to 64 letters, digits and _ : # / @ -"
+        return finding("queue-name-left-out", name=quoted(name))
     if path.lower() == RECOVERY_QUEUE:
-        return "in YuniKorn this is the recovery queue; nobody can submit to it", "rename it"
+        return finding("recovery-queue-left-out")
     if spellings[path.lower()] > 1:
-        message = f"{quoted(name)} differs from a sibling only in case"
-        return f"{message}: in YuniKorn they are one queue", "rename one of them"
+        return finding("similar-queue-left-out", name=quoted(name))
     if path.count(SEPARATOR) >= MAX_LEVELS:
-        return f"the queue is more than {MAX_LEVELS} levels deep", "flatten the tree"
+        return finding("deep-queue-left-out", most=MAX_LEVELS)
     return None
 
 

@@ -8,7 +8,7 @@ from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
-from queuegate_server.formats.findings import yarn
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.suspicious_names import CAPACITY, YARN, suspicious_name
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, read_scheduler
@@ -68,10 +68,10 @@ def _groups_as_users(
     """
     users = parse_yarn(text.text, options.semantics).users
     for name in sorted((users & groups.keys()) - options.known_names):
-        finding = yarn.MAPPED_GROUP.about(
-            name=quoted(name), key=groups[name], quoted=quoted(f" {name}")
+        found = finding(
+            "group-in-mappings", name=quoted(name), key=groups[name], quoted=quoted(f" {name}")
         )
-        diagnostics.add(text, finding, path)
+        diagnostics.add(text, found, path)
 
 
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
@@ -100,9 +100,11 @@ def _open_root(scheduler: SchedulerFile, format_name: str, diagnostics: Diagnost
         if text is None:
             if scheduler.lacks_properties:
                 continue
-            diagnostics.add(root.position, yarn.OPEN_ROOT.about(acl=name, effect=effect), ROOT)
+            diagnostics.add(
+                root.position, finding("root-without-acl", acl=name, effect=effect), ROOT
+            )
         elif parse_yarn(text.text, Semantics.HADOOP).allows_all and len(scheduler.queues) > 1:
-            diagnostics.add(text, yarn.EVERYONE_AT_ROOT.about(effect=effect), ROOT)
+            diagnostics.add(text, finding("root-open-to-everyone", effect=effect), ROOT)
 
 
 def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
@@ -123,8 +125,8 @@ def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
             administer.append(loaded.cluster.admins)
         who = "nobody" if all(acl.is_empty for acl in administer) else "only administrators"
         key = template_property(path, kind, Access.SUBMIT)
-        finding = yarn.CREATED_FOR_NOBODY.about(who=who, queue=quoted(path), property=key)
-        diagnostics.add(switch, finding, path)
+        found = finding("queues-created-for-nobody", who=who, queue=quoted(path), property=key)
+        diagnostics.add(switch, found, path)
 
 
 def _lets_in(partition: Partition, path: str) -> bool:

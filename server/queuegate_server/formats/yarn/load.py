@@ -11,7 +11,7 @@ from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, build_partition
 from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn, yarn_grammar
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_errors, quoted
-from queuegate_server.formats.findings import yarn
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.overrides import asks_queuegate, overriding_settings
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, QueueEntry, SchedulerFile
@@ -130,7 +130,7 @@ def _warn_of_templates(scheduler: SchedulerFile, diagnostics: Diagnostics) -> No
             continue
         for text in filter(None, (entry.submit, entry.admin)):
             if not parse_yarn(text.text, Semantics.HADOOP).is_empty:
-                diagnostics.add(text, yarn.GRANTED_BY_TEMPLATE, entry.path)
+                diagnostics.add(text, finding("granted-by-yarn-itself"), entry.path)
 
 
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
@@ -170,6 +170,6 @@ def _read_acl(
     if fault is None:
         names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
         names += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
-        fault = yarn.INVALID_NAMES.about(names=names)
+        fault = finding("invalid-names", names=names)
     diagnostics.add(text, fault, path)
     return acl

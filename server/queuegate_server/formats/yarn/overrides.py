@@ -10,8 +10,8 @@ from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
-from queuegate_server.formats.findings import yarn_site
 from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.variables import ExpansionBudget, VariableError
 
@@ -56,11 +56,11 @@ def overriding_settings(
         try:
             return site.expand(key, ExpansionBudget())
         except VariableError as error:
-            diagnostics.add(site.position(key), yarn_site.UNKNOWN_VALUE.about(key=key, why=error))
+            diagnostics.add(site.position(key), finding("unknown-value", key=key, why=error))
             return None
 
-    for key, finding in _findings(value, site, format_name, file):
-        diagnostics.add(site.position(key), finding)
+    for key, found in _findings(value, site, format_name, file):
+        diagnostics.add(site.position(key), found)
     return diagnostics.sorted()
 
 
@@ -83,18 +83,18 @@ def _findings(
 ) -> _Findings:
     authorizer = (value(AUTHORIZER) or "").strip(TRIMMED) or _OWN_AUTHORIZER
     if authorizer not in (_OWN_AUTHORIZER, _OUR_AUTHORIZER):
-        yield AUTHORIZER, yarn_site.AUTHORIZER.about(key=AUTHORIZER, stated=quoted(authorizer))
+        yield AUTHORIZER, finding("other-authorizer", key=AUTHORIZER, stated=quoted(authorizer))
     provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
     if provider != _LOCAL_FILES:
-        yield PROVIDER, yarn_site.PROVIDER.about(key=PROVIDER, stated=quoted(provider))
+        yield PROVIDER, finding("files-from-elsewhere", key=PROVIDER, stated=quoted(provider))
     yield from _scheduler(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
     if format_name != "fair-scheduler":
         yield from _store(value(STORE))
     elif (path := value(ALLOCATIONS)) and _are_other_files(path, file):
-        finding = yarn_site.OTHER_FILE.about(
-            key=ALLOCATIONS, stated=quoted(path), file=quoted(file)
+        found = finding(
+            "other-allocation-file", key=ALLOCATIONS, stated=quoted(path), file=quoted(file)
         )
-        yield ALLOCATIONS, finding
+        yield ALLOCATIONS, found
 
 
 def _are_other_files(path: str, file: str) -> bool:
@@ -115,23 +115,23 @@ def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findin
     if expected is None:
         if scheduler not in _SCHEDULER_OF_FORMAT.values():
             shown = quoted(scheduler)
-            yield SCHEDULER, yarn_site.UNKNOWN_SCHEDULER.about(key=SCHEDULER, stated=shown)
+            yield SCHEDULER, finding("unknown-scheduler", key=SCHEDULER, stated=shown)
     elif scheduler != expected:
         shown = "not set and defaults to the capacity scheduler"
         if stated is not None:
             shown = quoted(scheduler)
-        finding = yarn_site.OTHER_SCHEDULER.about(
-            key=SCHEDULER, stated=shown, format=format_name, expected=expected
+        found = finding(
+            "other-scheduler", key=SCHEDULER, stated=shown, format=format_name, expected=expected
         )
-        yield SCHEDULER, finding
+        yield SCHEDULER, found
 
 
 def _store(stated: str | None) -> _Findings:
     if stated is None or stated == _FILE_STORE:
         return
-    finding = yarn_site.STORE
+    found = "queues-in-a-store"
     if stated == _MEMORY_STORE:
-        finding = yarn_site.MEMORY_STORE
+        found = "queues-in-memory"
     elif stated not in _STORES:
-        finding = yarn_site.UNKNOWN_STORE
-    yield STORE, finding.about(key=STORE, stated=quoted(stated), stores=", ".join(_STORES))
+        found = "unknown-store"
+    yield STORE, finding(found, key=STORE, stated=quoted(stated), stores=", ".join(_STORES))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.xml_reader import read_xml
 from queuegate_server.formats.yarn.overrides import AUTHORIZER, asks_queuegate
 from queuegate_server.formats.yarn.properties import Configuration
@@ -16,10 +17,6 @@ from queuegate_server.formats.yarn.site import ADMINS
 from queuegate_server.formats.yarn.templates import PREFIX
 from queuegate_server.formats.yarn.variables import Text
 
-_APPLICATIONS: Final = (
-    "YARN asks queuegate who may submit to a queue and who may administer it. YARN alone decides"
-    " who may view or change an application as its owner or by the application's own ACLs"
-)
 _CAPACITY: Final = re.escape(PREFIX)
 _PLACEMENT: Final = (
     rf"{_CAPACITY}(queue-mappings(-override\.enable)?|mapping-rule-json(-file)?)"
@@ -32,12 +29,12 @@ _RESERVATIONS: Final = (
 )
 _OF_SCHEDULERS: Final = "yarn.scheduler."
 _TOPICS: Final = tuple(
-    (re.compile(names), what)
-    for names, what in (
-        (re.escape(ADMINS), "who administers the cluster and all its applications"),
-        (_PLACEMENT, "which queue an application is put into, and asks queuegate about that queue"),
-        (rf"{_CAPACITY}.+\.acl_application_max_priority", "who may use which priority"),
-        (_RESERVATIONS, "who may use reservations"),
+    (re.compile(names), identifier)
+    for names, identifier in (
+        (re.escape(ADMINS), "administration-by-yarn"),
+        (_PLACEMENT, "placement-by-yarn"),
+        (rf"{_CAPACITY}.+\.acl_application_max_priority", "priorities-by-yarn"),
+        (_RESERVATIONS, "reservations-by-yarn"),
     )
 )
 """The properties, and elements of the fair scheduler's file, by which YARN decides alone."""
@@ -58,16 +55,16 @@ def own_decisions(
     if not asks_queuegate(site):
         return ()
     notes = Diagnostics(site_file)
-    notes.note(site.position(AUTHORIZER), _APPLICATIONS)
+    notes.add(site.position(AUTHORIZER), finding("asked-of-queuegate"))
     by_topic: dict[tuple[str, str], list[tuple[int, str, Text]]] = {}
     for name, place in _settings(site, format_name, data, file):
-        for names, what in _TOPICS:
+        for names, identifier in _TOPICS:
             if names.fullmatch(name):
-                by_topic.setdefault((what, place.file), []).append((place.line, name, place))
-    for (what, _), settings in by_topic.items():
+                by_topic.setdefault((identifier, place.file), []).append((place.line, name, place))
+    for (identifier, _), settings in by_topic.items():
         (_, name, place), *others = sorted(settings)
         more = f" and {len(others)} more" if others else ""
-        notes.note(place, f"{name}{more}: YARN alone decides {what}")
+        notes.add(place, finding(identifier, names=f"{name}{more}"))
     return notes.sorted()
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.findings.acls import REMOVE_ONE, WRITE_THE_VALUE
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn.variables import ExpansionBudget, Text, VariableError, expand
 
@@ -59,8 +59,7 @@ class Configuration:
         if root is None:
             return False
         if root.name != "configuration":
-            message = f"the root element is <{root.name}>, not <configuration>"
-            diagnostics.error(root, message, "use a Hadoop configuration file")
+            diagnostics.add(root, finding("not-a-configuration", name=root.name))
             return False
         errors = diagnostics.error_count
         for element in _property_elements(root, diagnostics):
@@ -87,17 +86,15 @@ class Configuration:
             if not is_read(name):
                 continue
             if element := self._not_plain.get(name):
-                message = f"the value of {quoted(name)} is not plain text"
-                remedy = "remove the elements, processing instructions and CDATA sections from it"
                 position = Text(element.line, element.column, "", value.file)
-                diagnostics.error(position, message, remedy)
+                diagnostics.add(position, finding("value-with-markup", name=quoted(name)))
             if "${" not in value.text or is_literal(name):
                 continue
             try:
                 values[name] = value._replace(text=self.expand(name, budget))
             except VariableError as error:
-                message = f"a variable in {quoted(name)} cannot be expanded: {error}"
-                diagnostics.error(error.position, message, WRITE_THE_VALUE, "")
+                found = finding("variable-not-expanded", name=quoted(name), why=error)
+                diagnostics.add(error.position, found)
                 if budget.left < 0:
                     break
         return values
@@ -116,15 +113,13 @@ class Configuration:
         """Apply Hadoop's rules for repeated, final and empty properties."""
         name, position, value = stated.name, stated.element, stated.value
         if not name:
-            message = "a property without a name sets nothing"
-            diagnostics.warning(position, message, "give it a name")
+            diagnostics.add(position, finding("property-without-name"))
             return
         if value is None:
             if is_acl(name):
-                message = f"{quoted(name)} has an empty value, which sets nothing"
-                message += ", and is final: later values are ignored" if stated.is_final else ""
-                remedy = "for nobody write a single space as the value"
-                diagnostics.warning(position, message, remedy)
+                more = ", and is final: later values are ignored" if stated.is_final else ""
+                found = finding("empty-acl-property", name=quoted(name), final=more)
+                diagnostics.add(position, found)
         elif final := self._final.get(name):
             self._report_final(stated, final, diagnostics)
         else:
@@ -138,17 +133,18 @@ class Configuration:
             self._final.setdefault(name, place)
 
     def _report_final(self, stated: "_Property", final: Text, diagnostics: Diagnostics) -> None:
-        message = f"{quoted(stated.name)} is final "
         kept = self._values.get(stated.name)
+        where, value = f"in {_place(final)}", ""
         if final.file == diagnostics.file:
-            message += "above, so this value is ignored"
+            where = "above"
         elif kept is None:
-            message += f"and empty in {_place(final)}, so this value is ignored"
+            where = f"and empty in {_place(final)}"
         elif stated.value is None or kept.text == stated.value.text:
             return
         else:
-            message += f"in {_place(final)}, so this value is ignored: {quoted(kept.text)} applies"
-        diagnostics.warning(stated.element, message, REMOVE_ONE)
+            value = f": {quoted(kept.text)} applies"
+        found = finding("final-property", name=quoted(stated.name), where=where, kept=value)
+        diagnostics.add(stated.element, found)
 
     def _report_replaced(
         self, stated: "_Property", diagnostics: Diagnostics, is_read: Callable[[str], bool]
@@ -156,13 +152,12 @@ class Configuration:
         replaced, value = self._values.get(stated.name), stated.value
         if replaced is None or value is None:
             return
-        name, remedy = quoted(stated.name), REMOVE_ONE
+        name = quoted(stated.name)
         if replaced.file == diagnostics.file:
-            message = f"{name} is already set above; this value replaces that one"
-            diagnostics.warning(stated.element, message, remedy)
+            diagnostics.add(stated.element, finding("repeated-property", name=name))
         elif is_read(stated.name) and replaced.text != value.text:
-            message = f"{name} is also set in {_place(value)}, which replaces this value"
-            diagnostics.warning(replaced, message, remedy)
+            found = finding("property-replaced", name=name, place=_place(value))
+            diagnostics.add(replaced, found)
 
 
 def boolean(text: Text) -> bool | None:
@@ -202,12 +197,9 @@ def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Elem
                 break
             elif name == "include":
                 file = quoted(_attributes(element).get("href", ""))
-                message = f"included files are not read: {file} is ignored"
-                remedy = "copy its properties here, and remove the include"
-                diagnostics.error(element, message, remedy)
+                diagnostics.add(element, finding("include", file=file))
             elif name == "fallback":
-                message = "<fallback> is outside an include: Hadoop ignores the properties after it"
-                diagnostics.error(element, message, "remove it")
+                diagnostics.add(element, finding("fallback"))
             else:
                 _check_nesting(element, _NOTHING, diagnostics)
         else:
@@ -221,8 +213,8 @@ def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diag
         inner, expected = stack.pop()
         name = _local(inner.name)
         if name in _READ_ANYWHERE and name not in expected:
-            message = f"<{inner.name}> is inside <{element.name}>, where only Hadoop reads it"
-            diagnostics.error(inner, message, "move it out, or remove it")
+            found = finding("misplaced-element", name=inner.name, outer=element.name)
+            diagnostics.add(inner, found)
             return
         stack += [(below, _NOTHING) for below in inner.children]
 
@@ -247,13 +239,10 @@ def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
             case "final":
                 final = child.text
     if result.name != result.name.strip(TRIMMED):
-        message = f"Hadoop does not find the name {quoted(result.name)}:"
-        message += " it does not trim attributes"
-        diagnostics.warning(element, message, "remove the white space around the name")
+        diagnostics.add(element, finding("white-space-around-name", name=quoted(result.name)))
     result.is_final = final == "true"
     if not result.is_final and final.strip().lower() == "true":
-        message = f"final is {quoted(final)}, which Hadoop does not accept as true"
-        diagnostics.warning(element, message, "write true in lower case, without white space")
+        diagnostics.add(element, finding("final-in-other-words", text=quoted(final)))
     return result
 
 

@@ -15,6 +15,8 @@ from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.names import SEPARATOR, parent_path
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yarn.load import LoadedScheduler
 from queuegate_server.formats.yarn.properties import boolean
 from queuegate_server.formats.yarn.templates import PREFIX
@@ -51,10 +53,6 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "policy": (*_PLACEHOLDERS, "specified", "defaultQueue", "custom", "setDefaultQueue", "reject"),
     "fallbackResult": ("skip", "reject", "placeDefault"),
 }
-_REMEDY: Final = "correct it: the ResourceManager does not start with this rule"
-_FORMAT_REMEDY: Final = (
-    "write legacy or json: the ResourceManager does not start with another format"
-)
 
 
 class _Number(str):
@@ -74,16 +72,15 @@ def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
     if stated and "${" in stated.text:
         return
     if stated and stated.text not in {"legacy", "json"}:
-        message = f"{FORMAT} is {quoted(stated.text)}, neither legacy nor json"
-        diagnostics.warning(stated, message, _FORMAT_REMEDY)
+        found = finding("unknown-mapping-format", key=FORMAT, text=quoted(stated.text))
+        diagnostics.add(stated, found)
     elif stated and stated.text == "json":
         if rules and "${" not in rules.text:
             for fault in _json_faults(rules.text, targets):
-                diagnostics.warning(rules, fault, _REMEDY)
+                diagnostics.add(rules, fault)
     else:
         if rules:
-            message = f"{JSON_RULES} has no effect unless {FORMAT} is json"
-            diagnostics.warning(rules, message, f"set {FORMAT} to json, or remove {JSON_RULES}")
+            diagnostics.add(rules, finding("json-rules-not-read", rules=JSON_RULES, format=FORMAT))
         for key, types in ((BY_USER_OR_GROUP, ("u", "g")), (BY_APPLICATION, ())):
             if text := properties.get(key):
                 _check_entries(text, types, targets, diagnostics)
@@ -126,29 +123,30 @@ def _check_entries(
             continue
         fields = _fields(rule)
         if len(fields) != 2 + bool(types) or (types and fields[0] not in types):
-            message = f"{quoted(rule)} is not a mapping of the form {form}"
-            diagnostics.warning(text, message, _REMEDY)
+            diagnostics.add(text, finding("not-a-mapping-rule", rule=quoted(rule), form=form))
         else:
-            for fault in targets.faults(fields[-1]):
-                diagnostics.warning(text, f"{quoted(rule)} {fault}", _REMEDY)
+            for fault in targets.faults(quoted(rule), fields[-1]):
+                diagnostics.add(text, fault)
 
 
-def _json_faults(text: str, targets: "_Targets") -> Iterator[str]:
+def _json_faults(text: str, targets: "_Targets") -> Iterator[Finding]:
     try:
         rules = _json_rules(text)
     except RecursionError:
-        yield f"{JSON_RULES} is nested too deeply"
+        yield finding("deep-json-rules", key=JSON_RULES)
         return
     except ValueError as error:
-        yield f"{JSON_RULES} is not JSON: {error}"
+        yield finding("not-json-rules", key=JSON_RULES, why=error)
         return
     if rules is None:
-        yield f'{JSON_RULES} is not an object with a list "rules"'
+        yield finding("no-list-of-rules", key=JSON_RULES)
         return
     for number, rule in enumerate(rules, 1):
-        faults = _rule_faults(rule, targets) if isinstance(rule, dict) else ["is not an object"]
-        for fault in faults:
-            yield f"rule {number} of {JSON_RULES} {fault}"
+        name = f"rule {number} of {JSON_RULES}"
+        if isinstance(rule, dict):
+            yield from _rule_faults(name, rule, targets)
+        else:
+            yield finding("rule-not-an-object", rule=name)
 
 
 def _json_rules(text: str) -> list[Any] | None:
@@ -166,29 +164,30 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
 
 
-def _rule_faults(rule: Mapping[str, Any], targets: "_Targets") -> Iterator[str]:
+def _rule_faults(name: str, rule: Mapping[str, Any], targets: "_Targets") -> Iterator[Finding]:
     for key, choices in _CHOICES.items():
         value = rule.get(key)
         if value in choices or (value is None and key == "fallbackResult"):
             continue
         if value is None:
-            yield f'has no "{key}"'
+            yield finding("rule-without-field", rule=name, key=key)
         else:
-            yield f"has a {key}{_shown(value)} that is none of {', '.join(choices)}"
+            words = {"key": key, "value": _shown(value), "known": ", ".join(choices)}
+            yield finding("unknown-word-in-rule", rule=name, **words)
     matches = rule.get("matches")
     if not _text(matches):
-        yield 'has no text "matches"'
+        yield finding("rule-without-match", rule=name)
     elif matches == "*" and rule.get("type") == "group":
-        yield 'matches "*", which is not possible for groups'
+        yield finding("rule-for-all-groups", rule=name)
     needed = {"custom": "customPlacement", "setDefaultQueue": "value"}.get(str(rule.get("policy")))
     if needed and rule.get(needed) is None:
-        yield f'has no "{needed}"'
+        yield finding("rule-without-field", rule=name, key=needed)
     for key in _OTHER_TEXTS:
         if isinstance(rule.get(key), list | dict):
-            yield f"has a {key} that is not text"
+            yield finding("field-not-text", rule=name, key=key)
     if not _is_boolean(create := rule.get("create")):
-        yield f"has a create{_shown(create)} that is neither true nor false"
-    yield from targets.faults(_target(rule))
+        yield finding("create-not-boolean", rule=name, value=_shown(create))
+    yield from targets.faults(name, _target(rule))
 
 
 def _is_boolean(value: Any) -> bool:
@@ -230,8 +229,8 @@ class _Targets:
         self._templates = loaded.file.templates
         self._may_exist = loaded.file.lacks_queues or loaded.file.lacks_properties
 
-    def faults(self, target: str) -> Iterator[str]:
-        """Yield the reasons why Hadoop rejects a target, as predicates."""
+    def faults(self, rule: str, target: str) -> Iterator[Finding]:
+        """Yield the reasons why Hadoop rejects a rule's target."""
         is_whole = _VARIABLES.isdisjoint(target.split(SEPARATOR))
         above, dot, last = target.rpartition(SEPARATOR)
         if dot:  # Hadoop then trims both parts of a path, but not a name.
@@ -239,25 +238,25 @@ class _Targets:
         levels = target.rstrip(SEPARATOR).split(SEPARATOR)
         static = [*takewhile(lambda level: is_whole or level not in _VARIABLES, levels)]
         if "" in static:
-            yield "maps to a path with an empty level"
+            yield finding("empty-level-in-target", rule=rule)
         elif static:
-            yield from self._faults(static, is_whole=is_whole)
+            yield from self._faults(rule, static, is_whole=is_whole)
 
-    def _faults(self, levels: Sequence[str], *, is_whole: bool) -> Iterator[str]:
+    def _faults(self, rule: str, levels: Sequence[str], *, is_whole: bool) -> Iterator[Finding]:
         """Check a target's levels up to its first variable; `is_whole` means there is none."""
         queues, names = self._partition.queues, self._partition.short_names
         # The first level may be the short name of a queue anywhere in the tree.
         first = levels[0] if levels[0] in queues else names.get(levels[0], "")
         path = SEPARATOR.join((first, *levels[1:]))
         if first and first not in queues:
-            yield f"maps to {quoted(first)}, a name of several queues"
+            yield finding("ambiguous-target", rule=rule, name=quoted(first))
         elif path not in queues:
             if not self._may_exist and not self._is_created(path, is_whole=is_whole):
-                yield "maps to a queue that does not exist"
+                yield finding("missing-target", rule=rule)
         elif is_whole and path in self._parents:
-            yield "maps to a parent queue"
+            yield finding("parent-as-target", rule=rule)
         elif not (is_whole or path in self._parents or self._may_exist):
-            yield "maps to a queue below a leaf queue"
+            yield finding("target-below-leaf", rule=rule)
 
     def _is_created(self, path: str, *, is_whole: bool) -> bool:
         above = parent_path(path)

@@ -12,7 +12,7 @@ from typing import Final
 from queuegate.policy.created_queues import QueueCreation
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
-from queuegate_server.formats.findings.acls import REMOVE_ONE
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.suspicious_names import intended_key
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn import overrides
@@ -109,11 +109,9 @@ def _read_fair_scheduler(
     if top is None:
         return None
     if top.name != "allocations":
-        message = "neither <configuration> (capacity scheduler) nor <allocations> (fair scheduler)"
-        remedy = "use one of these schedulers' files"
-        if top.name == "configuration":
-            message, remedy = "not <allocations>", "use a fair scheduler allocation file"
-        diagnostics.error(top, f"the root element is <{top.name}>, {message}", remedy)
+        is_other = top.name == "configuration"
+        found = "configuration-for-fair-scheduler" if is_other else "other-root-element"
+        diagnostics.add(top, finding(found, name=top.name))
         return None
     for element in top.children:
         if element.name not in _TOP_LEVEL:
@@ -124,19 +122,21 @@ def _read_fair_scheduler(
 
 def _report_unknown(element: Element, diagnostics: Diagnostics, queue: str = "") -> None:
     """Warn about an element that Hadoop ignores. `queue` is its queue's path, if any."""
-    message = f"<{element.name}> is unknown {'in a queue' if queue else 'here'} and is ignored"
-    is_acl = "acl" in element.name.lower()
-    remedy = "correct its name or remove it"
-    if is_acl:
-        remedy = f"write {' or '.join(FAIR_ACLS)}{'' if queue else ' inside a queue'}"
+    is_acl, remedy = "acl" in element.name.lower(), ""
+    if is_acl and queue:
+        remedy = phrase("write", text=" or ".join(FAIR_ACLS))
+    elif is_acl:
+        remedy = phrase("inside-a-queue", meant=" or ".join(FAIR_ACLS))
     if diagnostics.remaining_warnings:  # Comparing names takes about 0.1 ms.
         names = _IN_QUEUE | (set() if queue else _TOP_LEVEL)
         known = {each.lower(): each for each in names if not is_acl or "acl" in each}
         similar = known.get(similar_name(element.name.lower(), known), "")
         if meant := intended_key(element.name, *FAIR_ACLS) or similar:
             is_here = queue or meant in _TOP_LEVEL
-            remedy = f"did you mean {meant}?" if is_here else f"write {meant} inside a queue"
-    diagnostics.warning(element, message, remedy, queue)
+            remedy = phrase("did-you-mean" if is_here else "inside-a-queue", meant=meant)
+    where = "in a queue" if queue else "here"
+    found = finding("unknown-element", name=element.name, where=where, remedy=remedy)
+    diagnostics.add(element, found, queue)
 
 
 def _is_queue(element: Element) -> bool:
@@ -153,8 +153,7 @@ class _FairSchedulerReader:
     def read(self, top_level: list[Element]) -> SchedulerFile:
         roots = (one for one in top_level if one.attributes.get("name", "").lower() == ROOT)
         if len(top_level) > 1 and (root := next(roots, None)):
-            message = "root is not the only top-level queue"
-            self._diagnostics.error(root, message, "move the other queues into root", ROOT)
+            self._diagnostics.add(root, finding("queues-beside-root"), ROOT)
         stack: list[tuple[Element, str]] = []
         for element in reversed(top_level):
             name = element.attributes.get("name", "")
@@ -163,9 +162,7 @@ class _FairSchedulerReader:
                 continue
             stack.append((element, ROOT))
             if name != ROOT:
-                message = f"the root queue is spelled {quoted(name)}:"
-                message += " Hadoop does not apply its ACLs to any queue"
-                self._diagnostics.error(element, message, "write root in lower case", ROOT)
+                self._diagnostics.add(element, finding("root-misspelled", name=quoted(name)), ROOT)
         while stack:
             element, path = stack.pop()
             self._read_queue(element, path)
@@ -189,18 +186,16 @@ class _FairSchedulerReader:
             causes[path] = cause = causes.get(above, above)
             if not queue.is_parent or path.startswith(f"{ROOT}.default."):
                 del self._queues[path]
-                message = f"Hadoop may discard this queue because {quoted(cause)} is also declared"
-                message += f" as a leaf, on line {self._leaves[cause]}: its ACLs are ignored"
-                self._diagnostics.warning(queue.position, message, "declare that queue once", path)
+                line = self._leaves[cause]
+                found = finding("queue-may-be-discarded", queue=quoted(cause), line=line)
+                self._diagnostics.add(queue.position, found, path)
 
     def _push(self, stack: list[tuple[Element, str]], element: Element, above: str) -> None:
         name = element.attributes.get("name", "").strip()
         if not name:
-            self._diagnostics.error(element, "the queue has no name", 'add name="…"', above)
+            self._diagnostics.add(element, finding("queue-element-without-name"), above)
         elif SEPARATOR in name:
-            message = f"the queue name {quoted(name)} contains a dot"
-            remedy = "nest the queue in its parent instead"
-            self._diagnostics.error(element, message, remedy, above)
+            self._diagnostics.add(element, finding("dot-in-queue-name", name=quoted(name)), above)
         else:
             stack.append((element, f"{above}{SEPARATOR}{name}"))
 
@@ -209,25 +204,24 @@ class _FairSchedulerReader:
         is_parent = is_parent or any(map(_is_queue, element.children))
         is_reservable = any(child.name == "reservation" for child in element.children)
         if is_parent and is_reservable:
-            message = "a parent queue has a <reservation>: Hadoop does not load such a file"
-            self._diagnostics.error(element, message, "remove the <reservation>", queue.path)
+            self._diagnostics.add(element, finding("parent-with-reservation"), queue.path)
         if is_parent or is_reservable:
             queue.is_parent = True
         elif queue.path != ROOT:
             self._leaves[queue.path] = element.line
         for key, value in element.attributes.items():
             if key.lower() == "type" and (key, value) not in {("type", _PARENT), ("type", "leaf")}:
-                message = f"{key} is {quoted(value)}: Hadoop accepts only type={quoted(_PARENT)}"
-                self._diagnostics.warning(element, message, "correct it, or remove it", queue.path)
+                words = {"key": key, "value": quoted(value), "parent": quoted(_PARENT)}
+                self._diagnostics.add(element, finding("unknown-queue-type", **words), queue.path)
 
     def _read_queue(self, element: Element, path: str) -> None:
         queue = self._queues.setdefault(path, QueueEntry(path, element))
         self._read_type(element, queue)
         if queue.position is not element and path != ROOT:
-            message = f"the queue {quoted(path)} is already declared on line {queue.position.line};"
             is_both = queue.is_parent and path in self._leaves
-            message += " their ACLs are merged" if is_both else " the two are merged"
-            self._diagnostics.warning(element, message, "declare it once", path)
+            merged, line = "their ACLs are" if is_both else "the two are", queue.position.line
+            found = finding("queue-declared-twice", queue=quoted(path), line=line, merged=merged)
+            self._diagnostics.add(element, found, path)
         queue.position = element
         for child in element.children:
             attribute = FAIR_ACLS.get(child.name)
@@ -236,19 +230,16 @@ class _FairSchedulerReader:
                     _report_unknown(child, self._diagnostics, path)
             elif child.children or not child.is_plain:
                 # Reject it, because Hadoop would fail or read only part of the text.
-                message = f"<{child.name}> is not plain text"
-                remedy = "remove the elements, processing instructions and CDATA sections from it"
-                self._diagnostics.error(child, message, remedy, path)
+                found = finding("acl-element-with-markup", name=child.name)
+                self._diagnostics.add(child, found, path)
                 setattr(queue, attribute, Text(child.line, child.column, NOBODY))
             elif not child.text:
-                message = f"<{child.name}> is empty: Hadoop does not load such a file"
-                remedy = "for nobody write a single space, or remove the element"
-                self._diagnostics.error(child, message, remedy, path)
+                self._diagnostics.add(child, finding("empty-acl-element", name=child.name), path)
                 setattr(queue, attribute, Text(child.line, child.column, NOBODY))
             else:
                 if getattr(queue, attribute) is not None:
-                    message = f"<{child.name}> of this queue is already set above; this one wins"
-                    self._diagnostics.warning(child, message, REMOVE_ONE, path)
+                    found = finding("acl-element-repeated", name=child.name)
+                    self._diagnostics.add(child, found, path)
                 setattr(queue, attribute, Text(child.line, child.column, child.text))
 
 
@@ -297,22 +288,16 @@ def _check_lists(
     has_errors = diagnostics.error_count > 0
     for path, name in misspelled_lists(properties, paths, PREFIX).items():
         lists[path] = text = properties[name]
-        message = f"{quoted(name)} is not a property of the scheduler: it is ignored"
-        remedy = f"did you mean {PREFIX}{path}.{LIST}?"
-        if len(paths) > 1:
-            diagnostics.warning(text, message, remedy, path)
-        else:
-            diagnostics.error(text, f"{message}, and root has no queues", remedy, path)
+        found = "queues-misspelled" if len(paths) > 1 else "queues-of-root-misspelled"
+        meant = f"{PREFIX}{path}.{LIST}"
+        diagnostics.add(text, finding(found, name=quoted(name), meant=meant), path)
     if len(paths) == 1 and ROOT not in lists:
         # Hadoop requires this list, so a file without it is damaged or is a different file.
         lists[ROOT] = properties.get(f"{PREFIX}{ROOT}.{LIST}", Position(1, 1))
-        message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
-        remedy = "list the queues below root, or use the right file"
-        if _is_site(properties, diagnostics.file):
-            message += " but a yarn-site.xml"
-            remedy = "use the scheduler's file here, and this file as --yarn-site or yarn_site"
+        is_site = _is_site(properties, diagnostics.file)
         if not has_errors:
-            diagnostics.error(lists[ROOT], message, remedy)
+            found = "site-as-scheduler" if is_site else "no-queues"
+            diagnostics.add(lists[ROOT], finding(found, key=f"{PREFIX}{ROOT}.{LIST}"))
     return lists
 
 
@@ -340,24 +325,19 @@ def _paths(
         if names is None:
             continue
         if above.count(SEPARATOR) >= _MAX_DEPTH:
-            message = f"queues are nested more than {_MAX_DEPTH} levels deep"
-            diagnostics.error(names, message, "flatten the tree")
+            diagnostics.add(names, finding("deep-tree", most=_MAX_DEPTH))
             return paths
         if len(paths) > _MAX_QUEUES:
-            message = f"there are more than {_MAX_QUEUES} queues"
-            diagnostics.error(names, message, "list fewer queues")
+            diagnostics.add(names, finding("too-many-queues", most=_MAX_QUEUES))
             return paths
         children = []
         for entry in lists.entries(names):
             name = entry.text
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
-                message = f"{quoted(name)} is not a queue name: it contains a dot"
-                remedy = "list the children's names, separated by commas"
-                diagnostics.error(entry, message, remedy, above)
+                diagnostics.add(entry, finding("dot-in-listed-name", name=quoted(name)), above)
             elif path in paths:
-                message = f"the queue {quoted(name)} is listed twice"
-                diagnostics.warning(entry, message, "list it once", path)
+                diagnostics.add(entry, finding("queue-listed-twice", name=quoted(name)), path)
             else:
                 paths[path] = entry
                 children.append(path)
@@ -376,24 +356,23 @@ def _check_keys(
         text = properties.get(key)
         is_here = text is not None and text.file == diagnostics.file
         if is_here and not _is_site(properties, diagnostics.file):
-            message = f"{key} has no effect in this file: Hadoop reads it before this one"
-            diagnostics.warning(text, message, "set it in yarn-site.xml")
+            diagnostics.add(text, finding("property-of-other-file", key=key))
     for key, text in properties.items():
         path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
         is_here = text.file == diagnostics.file
         if last in {SUBMIT, ADMIN} and not key.startswith(PREFIX) and is_here:
-            message = f"{quoted(key)} is not a key of a queue: it is ignored"
-            diagnostics.warning(text, message, f"write {PREFIX}QUEUE.{last}")
+            found = finding("acl-without-prefix", key=quoted(key), meant=f"{PREFIX}QUEUE.{last}")
+            diagnostics.add(text, found)
         meant = intended_key(last, SUBMIT, ADMIN)
         if not key.startswith(PREFIX) or not (meant or last.lower().startswith("acl_")):
             continue
         if last in {SUBMIT, ADMIN}:
             if path not in paths and not is_template_acl(key.removeprefix(PREFIX)):
-                unlisted.warning(text, *unlisted_acl(path, last, paths, creation), path)
+                unlisted.add(text, unlisted_acl(path, last, paths, creation), path)
         elif last not in _OTHER_CAPACITY_ACLS:
-            message = f"{quoted(last)} is not a property of a queue: it is ignored"
-            remedy = f"did you mean {meant}?" if meant else f"write {SUBMIT} or {ADMIN}"
-            diagnostics.warning(text, message, remedy, path)
+            words = {"name": quoted(last), "submit": SUBMIT, "admin": ADMIN}
+            remedy = phrase("did-you-mean", meant=meant) if meant else ""
+            diagnostics.add(text, finding("unknown-queue-property", remedy=remedy, **words), path)
 
 
 _Reader = Callable[[bytes, Diagnostics, Configuration], SchedulerFile | None]

@@ -9,7 +9,7 @@ from queuegate.policy.names import SEPARATOR
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
 from queuegate_server.formats.envelope import SITE_KEY, open_envelope
-from queuegate_server.formats.findings import yarn_site
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yarn.properties import Configuration, boolean
 from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
@@ -71,15 +71,15 @@ def read_site(
                 shown += ", which is neither true nor false and so is read as false"
         is_checked = semantics is Semantics.HADOOP and format_name != "capacity-scheduler"
         fair = ", except that the fair scheduler still checks submission" if is_checked else ""
-        diagnostics.add(switch, yarn_site.NOT_ENFORCED.about(stated=shown, fair=fair))
+        diagnostics.add(switch, finding("acls-not-enforced", stated=shown, fair=fair))
     text = admins.text if admins else WILDCARD
     if stated and text.strip() == WILDCARD:
         shown = "*" if admins else "not set and defaults to *"
         effect = "administers the cluster, and no queue is protected"
         if semantics is Semantics.HADOOP:
             effect = "may view and change every application"
-        finding = yarn_site.EVERYONE_ADMINISTERS.about(stated=shown, effect=effect)
-        diagnostics.add(admins, finding)
+        found = finding("everyone-administers", stated=shown, effect=effect)
+        diagnostics.add(admins, found)
     return YarnSite(bool(stated), text, configuration, switch, admins), diagnostics.sorted()
 
 
@@ -96,7 +96,7 @@ def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
     what = f"no property of one ({_SITE_KEYS}…)"
     if any(key.startswith(_CAPACITY_KEYS) for key in keys):
         what = f"only properties of a capacity-scheduler.xml ({_CAPACITY_KEYS}…)"
-    diagnostics.add(Position(1, 1), yarn_site.NOT_A_SITE.about(what=what))
+    diagnostics.add(Position(1, 1), finding("not-a-yarn-site", what=what))
     return False
 
 
@@ -107,8 +107,8 @@ def _check_keys(configuration: Configuration, diagnostics: Diagnostics) -> None:
         if name not in {ENABLE, ADMINS} and (
             similar := difflib.get_close_matches(_words(name), intended, n=1, cutoff=_SIMILAR)
         ):
-            finding = yarn_site.MISSPELLED.about(name=quoted(name), meant=intended[similar[0]])
-            diagnostics.add(configuration.position(name), finding)
+            found = finding("misspelled-property", name=quoted(name), meant=intended[similar[0]])
+            diagnostics.add(configuration.position(name), found)
 
 
 def _words(key: str) -> str:

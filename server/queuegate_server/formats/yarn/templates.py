@@ -22,7 +22,8 @@ from queuegate.policy.created_queues import (
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
-from queuegate_server.formats.findings import acls
+from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.yarn.properties import boolean
 from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues
 from queuegate_server.formats.yarn.variables import VARIABLE, Text
@@ -159,8 +160,7 @@ class TemplateReader:
                 continue
             path, kind, name = match[1], TemplateKind(match[2]), match[3]
             if path.count(SEPARATOR) >= _MAX_LEVELS:
-                message = f"queues are nested more than {_MAX_LEVELS} levels deep"
-                self._diagnostics.error(text, message, "flatten the tree")
+                self._diagnostics.add(text, finding("deep-tree", most=_MAX_LEVELS))
                 continue
             entry = entries.setdefault((path, kind), TemplateEntry(kind, path, text))
             if name == SUBMIT:
@@ -168,8 +168,7 @@ class TemplateReader:
             else:
                 entry.admin = text
             if kind is not TemplateKind.LEAF_OF_MANAGED and "${" in text.text:
-                message = f"Hadoop does not expand variables in {kind}: this text is the ACL"
-                self._diagnostics.warning(text, message, acls.PLACEHOLDERS.remedy, path)
+                self._diagnostics.add(text, finding("variable-in-template", kind=kind), path)
         return [*entries.values()]
 
     def _creator(self, path: str, depth: int) -> Creator | None:
@@ -183,17 +182,16 @@ class TemplateReader:
         levels = 1 if is_managed else min(depth, MAX_CREATED_LEVELS)
         if depth > levels and not is_managed:
             text = self._properties.get(f"{PREFIX}{path}.{_FLEXIBLE}.{_DEPTH}")
-            message = f"queues more than {MAX_CREATED_LEVELS} levels below {quoted(path)}"
-            message += " are decided as if YARN did not create them"
-            self._diagnostics.warning(text, message, f"set {_DEPTH} to a smaller number", path)
+            most = MAX_CREATED_LEVELS
+            found = finding("levels-not-decided", most=most, queue=quoted(path), property=_DEPTH)
+            self._diagnostics.add(text, found, path)
         return Creator(levels, is_managed) if has_room and levels > 0 else None
 
     def _boolean(self, key: str, path: str) -> bool:
         text = self._properties.get(key)
         stated = boolean(text) if text else False
         if text is not None and stated is None and not VARIABLE.search(text.text):
-            message = f"{quoted(text.text)} is neither true nor false and so is read as false"
-            self._diagnostics.warning(text, message, "write true or false", path)
+            self._diagnostics.add(text, finding("invalid-switch", text=quoted(text.text)), path)
         return bool(stated)
 
     def _integer(self, key: str, default: int) -> int:
@@ -206,9 +204,8 @@ class TemplateReader:
             number = int(digits, 16 if "x" in digits.lower() else 10)
             if -_MAX_INTEGER <= number < _MAX_INTEGER:
                 return number
-        message = f"{quoted(key)} is {quoted(text.text)}, which is not a whole number"
-        remedy = "write a number; Hadoop does not start with this value"
-        self._diagnostics.error(text, message, remedy)
+        found = finding("invalid-number", key=quoted(key), text=quoted(text.text))
+        self._diagnostics.add(text, found)
         return default
 
     def _check_names(self) -> None:
@@ -220,18 +217,17 @@ class TemplateReader:
             path, _, prefix = path.rpartition(SEPARATOR)
             known = prefix in {_MANAGED, _FLEXIBLE}
             if known and path and last == _ENABLED and path not in self._children:
-                message = f"the queue {quoted(path)} does not exist: this property is ignored"
-                remedy = "write the full path of a listed queue, starting with root"
-                self._unlisted.warning(text, message, remedy, path)
+                found = finding("creation-below-unlisted-queue", queue=quoted(path))
+                self._unlisted.add(text, found, path)
             elif known and last not in _READ_NAMES | _OTHER_NAMES:
                 if similar := similar_name(last, _READ_NAMES):
-                    message = f"{quoted(last)} is not a property of {prefix}: it is ignored"
-                    self._diagnostics.warning(text, message, f"write {similar}", path)
+                    words = {"name": quoted(last), "prefix": prefix, "meant": similar}
+                    self._diagnostics.add(text, finding("unknown-creation-property", **words), path)
             elif not known and last in _READ_NAMES and prefix.startswith("auto"):
                 similar = similar_name(prefix, (_MANAGED, _FLEXIBLE))
-                message = f"{quoted(prefix)} is not a property of a queue: it is ignored"
-                remedy = f"write {similar or _FLEXIBLE}.{last}"
-                self._diagnostics.warning(text, message, remedy, path)
+                words = {"name": quoted(prefix), "prefix": "a queue"}
+                words["meant"] = f"{similar or _FLEXIBLE}.{last}"
+                self._diagnostics.add(text, finding("unknown-creation-property", **words), path)
 
     def _used(
         self, entries: list[TemplateEntry], creators: Mapping[str, Creator], most_wildcards: int
@@ -257,10 +253,8 @@ class TemplateReader:
             if is_used:
                 used.append(entry)
             else:
-                message = f"no queue is created from this template of {quoted(entry.path)}:"
-                message += " its ACLs have no effect"
-                remedy = f"set {key} of the queue that creates them to true, or correct the path"
-                self._unlisted.warning(entry.position, message, remedy, entry.path)
+                found = finding("unused-template", path=quoted(entry.path), key=key)
+                self._unlisted.add(entry.position, found, entry.path)
         return used
 
 
@@ -288,30 +282,28 @@ def _is_used(
 
 def unlisted_acl(
     path: str, acl: str, paths: Container[str], creation: QueueCreation | None
-) -> tuple[str, str]:
-    """Return the message and remedy for the ACL of a queue that is not listed."""
+) -> Finding:
+    """Return the finding about the ACL of a queue that is not listed."""
     template = f"{path}{SEPARATOR}" if path in [*TemplateKind] else ""
     if template or "" in path.split(SEPARATOR):
-        message = "the key names no queue: this ACL is ignored"
-        return message, f"for root write {PREFIX}{ROOT}{SEPARATOR}{template}{acl}"
-    message = f"the queue {quoted(path)} does not exist: this ACL is ignored"
-    if template := _misspelled_template(path):
-        return message, f"for queues that will be created, write {template}"
+        return finding("acl-of-no-queue", property=f"{PREFIX}{ROOT}{SEPARATOR}{template}{acl}")
     above = path
     while above and above not in paths:
         above = parent_path(above)
-    if not above or (creation and above in creation.creators and not creation.creates(path, above)):
-        return message, "write the full path of a listed queue, starting with root"
-    if creation is None or not creation.creates(path, above):
+    remedy = ""
+    if template := _misspelled_template(path):
+        remedy = phrase("template-for-created-queues", template=template)
+    elif above and creation and creation.creates(path, above):
+        # Suggest the parent's leaf template, because it takes precedence over all others.
+        is_managed = creation.creators[above].is_managed
+        kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
+        access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN
+        key = template_property(parent_path(path), kind, access)
+        return finding("acl-of-created-queue", queue=quoted(path), property=key)
+    elif above and not (creation and above in creation.creators):
         child = path[len(above) + 1 :].partition(SEPARATOR)[0]
-        return message, f"add {child} to {PREFIX}{above}.{LIST}, or correct the path"
-    message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
-    message += " this ACL is ignored"
-    # Suggest the parent's leaf template, because it takes precedence over all others.
-    is_managed = creation.creators[above].is_managed
-    kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
-    access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN
-    return message, f"write {template_property(parent_path(path), kind, access)}"
+        remedy = phrase("add-to-list", name=child, list=f"{PREFIX}{above}.{LIST}")
+    return finding("acl-of-unlisted-queue", queue=quoted(path), remedy=remedy)
 
 
 def _misspelled_template(path: str) -> str:

@@ -11,6 +11,8 @@ from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
+from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yarn.variables import Text
 
 LIST: Final = "queues"
@@ -27,24 +29,24 @@ class UnlistedQueues:
     _diagnostics: Diagnostics
     _ignored: Counter[str] = field(default_factory=Counter)
 
-    def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
-        """Count a property if a faulty list leaves out its queue; otherwise, warn about it."""
+    def add(self, position: Positioned, found: Finding, path: str) -> None:
+        """Count a property if a faulty list leaves out its queue; otherwise, add the finding."""
         above = path
         while above and above not in self._paths:
             above = parent_path(above)
         if above != path and above in self._lists:
             self._ignored[above] += 1
         else:
-            self._diagnostics.warning(position, message, remedy, path)
+            self._diagnostics.add(position, found, path)
 
     def summarize(self) -> None:
         """Add a warning for each faulty list that states how many properties were counted."""
         for path, count in self._ignored.items():
-            message = f"{count} properties are ignored because their queues are not listed"
+            words = {"properties": f"{count} properties are", "queues": "their queues are"}
             if count == 1:
-                message = "1 property is ignored because its queue is not listed"
-            remedy = f"correct the list of the queues below {quoted(path)} first"
-            self._diagnostics.warning(self._lists[path], message, remedy, path)
+                words = {"properties": "1 property is", "queues": "its queue is"}
+            found = finding("ignored-with-unlisted-queues", above=quoted(path), **words)
+            self._diagnostics.add(self._lists[path], found, path)
 
 
 def misspelled_lists(

@@ -20,8 +20,8 @@ from queuegate.policy.acl import (
     parse,
 )
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.findings import yunikorn as table
 from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.suspicious_names import (
     OTHER_WHITE_SPACE,
     YUNIKORN,
@@ -83,7 +83,7 @@ class AclReader:
         try:
             return _too_many_lists(text) or parse(text, self.names)
         except AclError:
-            return table.TOO_MANY_SPACES.about(text=quoted(text), count=text.count(" "))
+            return finding("too-many-spaces", text=quoted(text), count=text.count(" "))
 
     def _report_dropped(self, scalar: ScalarNode, acl: Acl, queue: str) -> None:
         for kind, names in (("user", acl.dropped_users), ("group", acl.dropped_groups)):
@@ -94,24 +94,25 @@ class AclReader:
 
     def dropped_entry(self, kind: str, name: str) -> Finding:
         """Return the finding about an entry with an invalid name."""
-        finding = table.NOT_A_NAME.about(name=quoted(name), kind=kind)
+        remedy = self._remedy(kind, name)
+        return finding("name-that-grants-nothing", name=quoted(name), kind=kind, remedy=remedy)
+
+    def _remedy(self, kind: str, name: str) -> str:
+        """Return the remedy for an invalid name; empty for the one in the table."""
         accepting = names_for(kind, name)
         suspicion = suspicious_name(kind, name, YUNIKORN)
         if name == WILDCARD:
-            return finding.instead(table.WILDCARD_ALONE)
+            return phrase("wildcard-for-everyone")
         if OTHER_WHITE_SPACE.search(name):
-            return finding.instead(table.ON_ONE_LINE)
-        if accepting is AclNames.EXTENDED and suspicion is None:
-            return finding.instead(self._setting(accepting))
+            return phrase("acl-on-one-line")
         correct = suspicion.finding.remedy if suspicion else ""
-        if accepting:
-            correct = f"{correct or table.CORRECT_THE_NAME}, or {self._setting(accepting)}"
-        return finding.instead(correct) if correct else finding
-
-    def _setting(self, value: str) -> str:
-        """Return how to accept more names in the partition's ACLs."""
-        setting = table.ACCEPT.format(partition=self.partition, value=value)
-        return setting + (table.OR_OPTION.format(value=value) if self._has_option else "")
+        if accepting is None:
+            return correct
+        setting = phrase("accept-name", partition=self.partition, value=accepting)
+        setting += phrase("or-option-with-value", value=accepting) if self._has_option else ""
+        if accepting is AclNames.EXTENDED and suspicion is None:
+            return setting
+        return f"{correct or phrase('correct-the-name')}, or {setting}"
 
 
 def _too_many_lists(text: str) -> Finding | None:
@@ -121,4 +122,4 @@ def _too_many_lists(text: str) -> Finding | None:
     count = len(fields) - fields.count("")
     if count <= _MAX_LISTS:
         return None
-    return table.TOO_MANY_LISTS.about(text=quoted(text), count=count)
+    return finding("too-many-lists", text=quoted(text), count=count)

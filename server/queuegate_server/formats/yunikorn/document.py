@@ -6,6 +6,7 @@ from typing import Final
 
 from queuegate.policy.names import ROOT
 from queuegate_server.formats.diagnostics import Diagnostics
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yunikorn.fields import Fields, Readers
 from queuegate_server.formats.yunikorn.model import (
@@ -71,18 +72,17 @@ _IN_MANY_PLACES: Final = frozenset({"name", "type"})
 def _elsewhere(key: str, what: str, partition: str, *, has_option: bool) -> str:
     """Return where a key that is unknown in a place belongs; "" if it belongs nowhere."""
     if key in PARTITION_SETTINGS:
-        setting = f"partitions.{partition}.{key}"
-        remedy = f"it is a setting of the server: write {setting} in queuegate.yaml"
-        return f"{remedy}, or pass --acl-names" if key == "acl_names" and has_option else remedy
+        remedy = phrase("setting-of-server", setting=f"partitions.{partition}.{key}")
+        return remedy + (phrase("or-option") if key == "acl_names" and has_option else "")
     if what in {"a partition", "the document"} and key in _ACLS:
-        return f"move it to a queue; that of the queue {ROOT} applies to the whole partition"
+        return phrase("acl-of-partition", root=ROOT)
     if what == "a child template" and key in _ACLS:
-        return "move it to the parent queue, whose ACLs apply to the queues created below it"
+        return phrase("acl-of-template")
     nearby = _INSIDE.get(what, ())
     for place in (*nearby, *_PLACES):
         if key in _PLACES[place] and (place in nearby or key not in _IN_MANY_PLACES):
-            return f"move it to {place}"
-    return "move the amounts below guaranteed or max" if what == "resources" else ""
+            return phrase("move-to", place=place)
+    return phrase("move-amounts") if what == "resources" else ""
 
 
 def _key_of_settings(root: Node) -> ScalarNode | None:
@@ -102,13 +102,11 @@ def decode(
     if root is None:
         return []
     if (key := _key_of_settings(root)) is not None:
-        message = "these are settings of queuegate-server (queuegate.yaml), not a policy"
-        remedy = "pass them to `validate --settings` or `serve --config`"
+        found = finding("settings-instead-of-policy")
         for kind, (own_key, command) in _OTHER_DOCUMENTS.items():
             if isinstance(root, MappingNode) and own_key in root.entries:
-                message = f"these are {kind}, not a policy"
-                remedy = f"pass them to `queuegate-server {command}`"
-        diagnostics.error(key, message, remedy)
+                found = finding("other-document", kind=kind, command=command)
+        diagnostics.add(key, found)
         return []
     read = value_of("the document", _DOCUMENT)
     elsewhere = partial(_elsewhere, has_option=has_option)

@@ -12,22 +12,14 @@ from typing import Any, Final, NamedTuple
 
 from queuegate.policy.names import similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.suspicious_names import intended_key
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_UINT64: Final = 2**64 - 1
 
-_REMEDIES: Final = {
-    "a mapping": "write keys and values below it",
-    "a list": "list the items below it, each after a dash",
-    "a text": "write a single value",
-    "true or false": "write it without quotes",
-    "a number": "write digits, without quotes",
-    "a whole number": "write 0 or more, without quotes",
-}
-
 _WHOLE_DOCUMENTS: Final = frozenset({"the document", "the file"})
-_UNQUOTED: Final = frozenset({"true or false", "a number", "a whole number"})
+_UNQUOTED: Final = frozenset({"boolean-expected", "number-expected", "whole-number-expected"})
 
 _BOOLEANS: Final = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -113,24 +105,26 @@ class Fields:
         """`is_alone` says whether the key has no value, as `bob` in `{submitacl: ann, bob}`."""
         lower = key.text.lower()
         if lower in known:
-            remedy = f"write {lower}"
+            remedy = phrase("write", text=lower)
         elif is_alone:
-            remedy = "if it is part of the value before the comma, put that value in quotes"
+            remedy = phrase("value-with-comma")
         elif self._elsewhere and (place := self._elsewhere(lower, what, self.partition)):
             remedy = place
-        elif "submitacl" in known and (meant := intended_key(lower, "submitacl", "adminacl")):
-            remedy = f"did you mean {meant}?"
-        elif similar := similar_name(lower, known):
-            remedy = f"did you mean {similar}?"
+        elif meant := (
+            intended_key(lower, "submitacl", "adminacl") if "submitacl" in known else ""
+        ) or similar_name(lower, known):
+            remedy = phrase("did-you-mean", meant=meant)
         else:
-            remedy = f"remove it; known keys are {', '.join(sorted(known))}"
-        self._error(key, f"unknown key {quoted(key.text)} in {what}", remedy)
+            remedy = ""
+        names = ", ".join(sorted(known))
+        found = finding("unknown-key", key=quoted(key.text), what=what, known=names, remedy=remedy)
+        self._diagnostics.add(key, found, self.queue)
 
     def mapping(self, key: str, node: Node) -> MappingNode | None:
         """Return the node as a mapping; None if it is null or invalid."""
         if isinstance(node, MappingNode):
             return node
-        self._wrong_type(key, node, "a mapping")
+        self._wrong_type(key, node, "mapping-expected")
         return None
 
     def items(self, key: str, node: Node) -> list[Node] | None:
@@ -139,7 +133,7 @@ class Fields:
             return [
                 item for item in node.items if not (isinstance(item, ScalarNode) and item.is_null)
             ]
-        self._wrong_type(key, node, "a list")
+        self._wrong_type(key, node, "list-expected")
         return None
 
     def mappings(self, key: str, node: Node) -> list[MappingNode]:
@@ -149,14 +143,14 @@ class Fields:
             if isinstance(item, MappingNode):
                 mappings.append(item)
             else:
-                self._wrong_type(f"an item of {key}", item, "a mapping")
+                self._wrong_type(f"an item of {key}", item, "mapping-expected")
         return mappings
 
     def text(self, key: str, node: Node, remedy: str = "") -> ScalarNode | None:
         """Return the node as text; None if it is null or invalid."""
         if isinstance(node, ScalarNode):
             return None if node.is_null else node
-        self._wrong_type(key, node, "a text", remedy)
+        self._wrong_type(key, node, "text-expected", remedy)
         return None
 
     def texts(self, key: str, node: Node) -> list[ScalarNode] | None:
@@ -178,21 +172,21 @@ class Fields:
                 empty = ScalarNode(value.line, value.column, "", plain=False)
                 texts[name] = empty if value.is_null else value
             else:
-                self._wrong_type(f"{key}.{name}", value, "a text")
+                self._wrong_type(f"{key}.{name}", value, "text-expected")
         return texts
 
     def boolean(self, key: str, node: Node) -> bool:
         """Return the node as a boolean; False if it is null or invalid."""
         value = boolean(node) if isinstance(node, ScalarNode) else None
         if value is None:
-            self._wrong_type(key, node, "true or false")
+            self._wrong_type(key, node, "boolean-expected")
         return value or False
 
     def count(self, key: str, node: Node) -> Count:
         """Return the node as a number of applications; NO_COUNT if it is null or invalid."""
         value = unsigned(node) if isinstance(node, ScalarNode) else None
         if value is None:
-            self._wrong_type(key, node, "a whole number")
+            self._wrong_type(key, node, "whole-number-expected")
             return NO_COUNT
         return Count(value, node)
 
@@ -207,25 +201,23 @@ class Fields:
                 if number is not None:
                     numbers[name] = (number, value)
             if number is None:
-                self._wrong_type(f"{key}.{name}", value, "a number")
+                self._wrong_type(f"{key}.{name}", value, "number-expected")
         return numbers
 
-    def _wrong_type(self, key: str, node: Node, wanted: str, remedy: str = "") -> None:
-        """Report a value of the wrong type, unless it is null."""
+    def _wrong_type(self, key: str, node: Node, expected: str, remedy: str = "") -> None:
+        """Report a value of the wrong type, unless it is null. `expected` is the finding."""
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return
             # Do not quote a document that is a single scalar; it may be a key or token passed by
             # mistake.
             actual = "text" if key in _WHOLE_DOCUMENTS else quoted(node.text)
-            if not node.plain and wanted in _UNQUOTED:
+            if not node.plain and expected in _UNQUOTED:
                 actual = f"the quoted text {actual}"
         else:
             actual = "a list" if isinstance(node, SequenceNode) else "a mapping"
-        self._error(node, f"{key} must be {wanted}, not {actual}", remedy or _REMEDIES[wanted])
-
-    def _error(self, node: Node, message: str, remedy: str) -> None:
-        self._diagnostics.error(node, message, remedy, self.queue)
+        found = finding(expected, key=key, actual=actual, remedy=remedy)
+        self._diagnostics.add(node, found, self.queue)
 
 
 def _is_empty(node: Node) -> bool:

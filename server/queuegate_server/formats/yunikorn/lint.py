@@ -16,9 +16,8 @@ from queuegate_server.formats.diagnostics import (
     quoted,
     quoted_names,
 )
-from queuegate_server.formats.findings import acls
-from queuegate_server.formats.findings import yunikorn as table
 from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.source_text import source_lines
 from queuegate_server.formats.suspicious_names import (
     OTHER_WHITE_SPACE,
@@ -108,8 +107,8 @@ def lint_queues(
         listed_acls = [*_listed_acls(partitions, source_lines(data), acl_names, known, unwanted)]
         for listed in listed_acls:
             for acl_rule in ACL_RULES:
-                for finding in acl_rule(listed):
-                    diagnostics.add(listed.scalar, finding, listed.queue.path)
+                for found in acl_rule(listed):
+                    diagnostics.add(listed.scalar, found, listed.queue.path)
         for rule in DOCUMENT_RULES:
             rule(_Document(partitions, listed_acls, known), diagnostics)
     return diagnostics.sorted()
@@ -154,15 +153,15 @@ def _lost_blank(listed: _ListedAcl) -> _Advice:
     """Report a list of groups whose leading space YAML dropped."""
     if listed.lost_blank:
         text = listed.scalar.text.strip()
-        yield table.LOST_BLANK.about(text=quoted(text), quoted=quoted(f" {text}"))
+        yield finding("space-dropped-by-yaml", text=quoted(text), quoted=quoted(f" {text}"))
 
 
 def _blank_at_comma(listed: _ListedAcl) -> _Advice:
     """Report a space beside a comma, because the space starts the list of groups."""
     if match := _SPACE_AFTER_COMMA.search(listed.scalar.text):
-        yield acls.SPACE_AT_COMMA.about(side="after", names=quoted(match[1]), what="groups")
+        yield finding("space-at-comma", side="after", names=quoted(match[1]), what="groups")
     if match := _SPACE_BEFORE_COMMA.search(listed.scalar.text):
-        yield acls.SPACE_AT_COMMA.about(side="before", names=quoted(match[1]), what="a group")
+        yield finding("space-at-comma", side="before", names=quoted(match[1]), what="a group")
 
 
 def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
@@ -180,20 +179,20 @@ def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
         and not {*text.split(" ")} <= {"", WILDCARD}
         and OTHER_WHITE_SPACE.sub("", text) != WILDCARD
     ):
-        yield table.ALL_WITH_NAMES
+        yield finding("everyone-beside-names")
 
 
 def _any_group(listed: _ListedAcl) -> _Advice:
     """Report `*` as the list of groups, since it also lets in users without groups."""
     if OTHER_WHITE_SPACE.sub("", listed.scalar.text) == f" {WILDCARD}":
-        yield table.ANY_GROUP
+        yield finding("everyone-as-group")
 
 
 def _nobody(listed: _ListedAcl) -> _Advice:
     """Report an ACL that grants no access because all its entries are invalid."""
     acl = listed.acl
     if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
-        yield table.NOBODY
+        yield finding("acl-for-nobody")
 
 
 def _pointless(listed: _ListedAcl) -> _Advice:
@@ -201,14 +200,14 @@ def _pointless(listed: _ListedAcl) -> _Advice:
     above = listed.above.everyone
     if above and not listed.acl.is_empty and not listed.acl.allows_all:
         does = "submit" if listed.key == _SUBMIT else "administer"
-        yield table.POINTLESS.about(queue=quoted(above), does=does)
+        yield finding("acl-without-effect", queue=quoted(above), does=does)
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
     """Report a single space (nobody) that has no effect because an ancestor grants access."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
-        yield table.NOT_CLOSED.about(queue=quoted(above))
+        yield finding("queue-not-closed", queue=quoted(above))
 
 
 @lru_cache
@@ -234,7 +233,7 @@ def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> _Advice:
     if dropped := (acl.users - users) | (acl.groups - groups):
         them = "it" if len(dropped) == 1 else "them"
         shown = quoted_names(dropped, _MAX_SHOWN)
-        yield table.DROPPED.about(names=shown, them=them, setting=names)
+        yield finding("dropped-by-yunikorn", names=shown, them=them, setting=names)
 
 
 def _unlikely_names(acl: Acl, names: AclNames, known: frozenset[str]) -> _Advice:
@@ -265,10 +264,13 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
         misplaced = sorted(listed.acl.users & groups.keys())
         if misplaced and not listed.lost_blank:
             first = groups[misplaced[0]].line
-            finding = table.GROUP_AS_USER.about(
-                name=quoted(misplaced[0]), line=first, quoted=quoted(f" {listed.scalar.text}")
+            found = finding(
+                "group-elsewhere",
+                name=quoted(misplaced[0]),
+                line=first,
+                quoted=quoted(f" {listed.scalar.text}"),
             )
-            diagnostics.add(listed.scalar, finding, listed.queue.path)
+            diagnostics.add(listed.scalar, found, listed.queue.path)
 
 
 def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None:
@@ -289,10 +291,14 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
             for name, other in others:
                 if document.known.issuperset((name, first)):
                     continue
-                finding = table.TWO_SPELLINGS.about(
-                    kind=kind, name=quoted(name), first=quoted(first), line=position.line
+                found = finding(
+                    "names-that-differ-in-case-in-file",
+                    kind=kind,
+                    name=quoted(name),
+                    first=quoted(first),
+                    line=position.line,
                 )
-                diagnostics.add(other, finding)
+                diagnostics.add(other, found)
 
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
@@ -319,8 +325,8 @@ def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
     for partition in document.partitions:
         for queue in partition.queues:
             if queue.path == RECOVERY_QUEUE:
-                finding = table.RECOVERY_QUEUE.about(queue=RECOVERY_QUEUE)
-                diagnostics.add(queue.name.position, finding, queue.path)
+                found = finding("recovery-queue", queue=RECOVERY_QUEUE)
+                diagnostics.add(queue.name.position, found, queue.path)
 
 
 ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[Finding]], ...]] = (

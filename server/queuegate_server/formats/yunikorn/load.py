@@ -17,11 +17,12 @@ from queuegate.policy.tree import Partition, PartitionBuilder
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
-    Severity,
+    diagnostic_of,
     has_errors,
     quoted,
     sort_diagnostics,
 )
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader
@@ -37,7 +38,8 @@ from queuegate_server.formats.yunikorn.quotas import check_limits, check_resourc
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """The values of `usergroupresolver.type`. YuniKorn treats any other text as `none`."""
 
-NOT_FOUND: Final = "every request will fail with NOT_FOUND"
+NO_PARTITION: Final = frozenset({"no-partition", "empty-queues-yaml"})
+"""The findings about a file without a partition."""
 _MAX_SHOWN_NAMES: Final = 5
 _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
@@ -61,16 +63,12 @@ def load_queues(
     diagnostics = Diagnostics(file)
     built = {}
     if document.second is not None:
-        message = "a second YAML document starts here; only the first one is read"
-        diagnostics.warning(document.second, message, "put everything into one document")
+        diagnostics.add(document.second, finding("second-document"))
     with diagnostics:
         partitions = decode(document.root, diagnostics, has_option=has_option)
         if not partitions and not document.diagnostics and not diagnostics.error_count:
-            message = "the document defines no partition"
-            remedy = "add a partition under partitions"
-            if not data.strip():
-                message, remedy = "the file is empty", "fill it, or name another file"
-            diagnostics.warning(document.root, f"{message}: {NOT_FOUND}", remedy)
+            found = "no-partition" if data.strip() else "empty-queues-yaml"
+            diagnostics.add(document.root, finding(found))
         _check_partition_names(partitions, diagnostics)
         for partition in partitions:
             name = normalized_name(partition)
@@ -109,9 +107,7 @@ def load_queues(
 
 def other_key(file: str, key: str) -> Diagnostic:
     """Return a warning that YuniKorn reads `key` in the ConfigMap instead of `file`."""
-    message = "service.policyGroup in the ConfigMap makes YuniKorn read"
-    message += f" {quoted(key)} instead of this"
-    return Diagnostic(file, 0, 0, Severity.WARNING, message, "serve that key, or correct the group")
+    return diagnostic_of(finding("other-key-is-read", key=quoted(key)), file)
 
 
 def missing_default_partition(file: str, partitions: Collection[str]) -> Iterator[Diagnostic]:
@@ -119,10 +115,8 @@ def missing_default_partition(file: str, partitions: Collection[str]) -> Iterato
     if not partitions or DEFAULT_PARTITION in partitions:
         return
     names = ", ".join(quoted(name) for name in sorted(partitions)[:_MAX_SHOWN_NAMES])
-    message = f"no partition is named {quoted(DEFAULT_PARTITION)}, only {names}: YuniKorn's shim"
-    message += " for Kubernetes knows only that one, and requests that name no partition use it"
-    remedy = f"rename the partition to {DEFAULT_PARTITION}, unless callers name it"
-    yield Diagnostic(file, 0, 0, Severity.WARNING, message, remedy)
+    words = {"default": quoted(DEFAULT_PARTITION), "name": DEFAULT_PARTITION, "names": names}
+    yield diagnostic_of(finding("no-default-partition", **words), file)
 
 
 def _check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagnostics) -> None:
@@ -135,9 +129,8 @@ def _check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagn
         other = first.setdefault(name.lower(), partition)
         if other is not partition:
             line = (other.name.position or other.position).line
-            message = f"partition {quoted(name)} is defined twice, first on line {line}"
-            remedy = "rename or remove one; case is ignored"
-            diagnostics.error(partition.name.position, message, remedy)
+            found = finding("partition-defined-twice", name=quoted(name), line=line)
+            diagnostics.add(partition.name.position, found)
 
 
 def _check_partition(
@@ -151,8 +144,8 @@ def _check_partition(
     resolver = partition.resolver_type
     if resolver and resolver.text not in resolver_types:
         known = ", ".join(sorted(resolver_types - {""}))
-        message = f"{quoted(resolver.text)} is not a resolver type"
-        diagnostics.error(resolver, message, f"write one of {known}, or remove it")
+        found = finding("unknown-resolver-type", type=quoted(resolver.text), known=known)
+        diagnostics.add(resolver, found)
 
 
 def _check_node_sort_policy(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
@@ -160,21 +153,19 @@ def _check_node_sort_policy(partition: PartitionConfig, diagnostics: Diagnostics
     if policy is None:
         return
     if policy.kind and policy.kind.text and policy.kind.text not in _NODE_SORT_POLICIES:
-        message = f"{quoted(policy.kind.text)} is not a node sort policy"
-        remedy = f"write one of {', '.join(_NODE_SORT_POLICIES)}"
-        diagnostics.error(policy.kind, message, remedy)
+        words = {"policy": quoted(policy.kind.text), "known": ", ".join(_NODE_SORT_POLICIES)}
+        diagnostics.add(policy.kind, finding("unknown-node-sort-policy", **words))
     for name, (weight, position) in policy.weights.items():
         if weight < 0:
-            message = f"the weight of {quoted(name)} is negative"
-            diagnostics.error(position, message, "write 0 or more")
+            diagnostics.add(position, finding("negative-weight", resource=quoted(name)))
 
 
 def _check_queues(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     """Check the structure of the partition's queue tree."""
     stated = partition.position.get("queues")
     if stated is None or (isinstance(stated, ScalarNode) and stated.is_null):
-        message = f"partition {quoted(normalized_name(partition))} has no queues"
-        diagnostics.error(partition.position, message, "add them; [] means a root queue only")
+        found = finding("partition-without-queues", name=quoted(normalized_name(partition)))
+        diagnostics.add(partition.position, found)
     if not partition.queues:
         return
     _check_root(partition.queues[0], diagnostics)
@@ -189,14 +180,11 @@ def _check_queues(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
 
 def _check_root(root: QueueConfig, diagnostics: Diagnostics) -> None:
     if root.name.text != ROOT:
-        message = f"the top queue is spelled {quoted(root.name.text)}: YuniKorn's validator"
-        message += " accepts it, but its scheduler does not load it"
-        diagnostics.error(root.name.position, message, f"write {ROOT}", root.path)
+        found = finding("root-in-capitals", name=quoted(root.name.text), root=ROOT)
+        diagnostics.add(root.name.position, found, root.path)
     resources = root.resources
     if resources and (resources.guaranteed is not None or resources.maximum is not None):
-        message = "the root queue must not have resources"
-        remedy = "remove them; the nodes define them"
-        diagnostics.error(resources.position, message, remedy, root.path)
+        diagnostics.add(resources.position, finding("resources-of-root"), root.path)
 
 
 def _check_name(
@@ -204,15 +192,14 @@ def _check_name(
 ) -> None:
     name, position, _ = queue.name
     if not is_queue_name(name):
-        message = f"{quoted(name)} is not a queue name" if name else "the queue has no name"
-        remedy = "use 1 to 64 letters, digits and _ : # / @ - without dots"
-        diagnostics.error(position, message, remedy, queue.path)
+        found = finding("invalid-queue-name" if name else "queue-without-name", name=quoted(name))
+        diagnostics.add(position, found, queue.path)
         return
     other = first.setdefault(queue.path, queue)
     if other is not queue:
         line = other.position.line if other.position else 0
-        message = f"queue {quoted(queue.path)} is defined twice, first on line {line}"
-        diagnostics.error(position, message, "rename or remove one; case is ignored", queue.path)
+        found = finding("queue-defined-twice", queue=quoted(queue.path), line=line)
+        diagnostics.add(position, found, queue.path)
 
 
 def _check_max_applications(
@@ -222,6 +209,6 @@ def _check_max_applications(
     own, position = queue.max_applications
     if limit and not 0 < own <= limit:
         allows = f"allows {own} applications" if own else "does not limit its applications"
-        message = f"queue {quoted(queue.path)} {allows}, but its parent allows only {limit}"
-        remedy = f"set maxapplications from 1 to {limit}"
-        diagnostics.error(position or queue.position, message, remedy, queue.path)
+        path = quoted(queue.path)
+        found = finding("applications-of-child", queue=path, allows=allows, most=limit)
+        diagnostics.add(position or queue.position, found, queue.path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, is_group_name, is_user_name
+from queuegate_server.formats.findings.table import phrase
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
 
@@ -157,8 +158,7 @@ class QueueConfig:
 
 
 def _acl(fields: Fields, key: str, node: Node) -> ScalarNode | None:
-    remedy = "write users, one space and groups as one text, with commas between names"
-    return fields.text(key, node, remedy)
+    return fields.text(key, node, phrase("acl-as-text"))
 
 
 QUEUE: Final[Readers] = {

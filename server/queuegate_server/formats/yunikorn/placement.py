@@ -13,6 +13,8 @@ from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_queue_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.findings.finding import Finding
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yunikorn.model import (
     IS_NAME,
@@ -86,14 +88,11 @@ def _check_name(rule: PlacementRule, diagnostics: Diagnostics) -> None:
     if not is_known:
         return
     if not _RULE_NAME.fullmatch(name):
-        message = f"{quoted(name)} is not a valid placement rule name"
-        diagnostics.error(position, message, f"write one of {known}")
+        diagnostics.add(position, finding("invalid-rule-name", name=quoted(name), known=known))
     elif name.lower() == _TEST_RULE:
-        message = f"the placement rule {quoted(name)} is only for YuniKorn's own tests"
-        diagnostics.warning(position, message, f"write one of {known}")
+        diagnostics.add(position, finding("test-rule", name=quoted(name), known=known))
     elif name.lower() not in _KNOWN_RULES:
-        message = f"YuniKorn has no placement rule {quoted(name)}, so it uses none of these rules"
-        diagnostics.error(position, message, f"write one of {known}")
+        diagnostics.add(position, finding("unknown-rule", name=quoted(name), known=known))
 
 
 def _check_value(rule: PlacementRule, diagnostics: Diagnostics) -> None:
@@ -102,35 +101,31 @@ def _check_value(rule: PlacementRule, diagnostics: Diagnostics) -> None:
     value = rule.value.text.lower() if rule.value else ""
     at = rule.value or rule.position
     if kind == _TAG and not value:
-        message = "a tag rule needs the name of a tag"
-        diagnostics.error(at, message, "write it as the value, such as value: namespace")
+        diagnostics.add(at, finding("tag-rule-without-tag"))
     if kind != _FIXED:
         return
     if not value:
-        diagnostics.error(at, "a fixed rule needs a queue", "write its name as the value")
+        diagnostics.add(at, finding("fixed-rule-without-queue"))
         return
     for name in value.split(SEPARATOR):
         if not is_queue_name(name):
             written = quoted(rule.value.text if rule.value else value)
-            message = f"{quoted(name)} in {written} is not a queue name"
-            remedy = "use 1 to 64 letters, digits and _ : # / @ - between the dots"
-            diagnostics.error(at, message, remedy)
+            found = finding("invalid-queue-in-rule", name=quoted(name), path=written)
+            diagnostics.add(at, found)
             return
     if value.startswith(ROOT):
         is_full_path = value.split(SEPARATOR)[0] == ROOT
         if not is_full_path:
-            message = f"YuniKorn takes {quoted(value)} for a full path, because it begins with root"
-            remedy = f"write it with the queue above it, such as {ROOT}{SEPARATOR}{value}"
-            diagnostics.error(at, message, remedy)
+            full = f"{ROOT}{SEPARATOR}{value}"
+            diagnostics.add(at, finding("path-begins-with-root", path=quoted(value), full=full))
         elif rule.parent:
-            message = f"a rule with a parent cannot have the full path {quoted(value)}"
-            diagnostics.error(at, message, "write the name without root, or no parent")
+            diagnostics.add(at, finding("full-path-below-parent", path=quoted(value)))
 
 
 def _check_filter(rule_filter: Filter, diagnostics: Diagnostics) -> None:
     if rule_filter.kind and rule_filter.kind.text.lower() not in _FILTER_TYPES:
-        message = f"{quoted(rule_filter.kind.text)} is not a filter type"
-        diagnostics.error(rule_filter.kind, message, "write allow or deny; allow is the default")
+        found = finding("unknown-filter-type", type=quoted(rule_filter.kind.text))
+        diagnostics.add(rule_filter.kind, found)
     for kind, entries in (("user", rule_filter.users), ("group", rule_filter.groups)):
         # YuniKorn checks a pattern only if it is the list's only entry.
         if entries and len(entries) == 1 and not IS_NAME[kind](entries[0].text):
@@ -139,21 +134,19 @@ def _check_filter(rule_filter: Filter, diagnostics: Diagnostics) -> None:
 
 def _check_pattern(kind: str, entry: ScalarNode, diagnostics: Diagnostics) -> None:
     """Check a filter entry that is not a name, and hence must be a regular expression."""
-    message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
-    remedy = "correct it; regular expressions use Go's syntax (RE2)"
+    text = quoted(entry.text)
     if not _REGEXP_CHARACTER.search(entry.text):
-        diagnostics.error(entry, message, remedy)
+        diagnostics.add(entry, finding("invalid-filter-entry", text=text, kind=kind, why=""))
     elif len(entry.text) > MAX_PATTERN:
-        message = f"the regular expression {quoted(entry.text)} is too long to be checked"
-        diagnostics.warning(entry, message, f"shorten it to {MAX_PATTERN} characters")
+        diagnostics.add(entry, finding("long-pattern", text=text, most=MAX_PATTERN))
     elif go_regexp is None:
-        message = f"the regular expression {quoted(entry.text)} was not checked"
-        diagnostics.warning(entry, message, "install google-re2 to have it checked")
+        diagnostics.add(entry, finding("unchecked-pattern", text=text))
     else:
         try:
             go_regexp.compile_pattern(entry.text)
         except go_regexp.BadPattern as error:
-            diagnostics.error(entry, f"{message}: {error}", remedy)
+            why = f": {error}"
+            diagnostics.add(entry, finding("invalid-filter-entry", text=text, kind=kind, why=why))
 
 
 class _Tree:
@@ -164,36 +157,30 @@ class _Tree:
         self._exact = {(queue.parent, queue.name.text): queue for queue in queues}
         self._folded = {(queue.parent, queue.name.text.lower()): queue for queue in queues}
 
-    def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
-        """Return why YuniKorn refuses to place applications in the queue, and the remedy; None if
-        it does not.
+    def obstacle(self, path: str, *, create: bool, dynamic: bool) -> Finding | None:
+        """Return why YuniKorn refuses to place applications in the queue; None if it does not.
 
-        `levels` are in lower case and start with `root`. `dynamic` means that the path has
-        additional levels that depend on the application.
+        `dynamic` means that the path has additional levels that depend on the application.
         """
-        queue = self._root
-        for level in levels[1:]:
+        queue, shown = self._root, quoted(path)
+        for level in path.lower().split(SEPARATOR)[1:]:
             if not queue.has_children and not queue.is_parent:
-                remedy = "place into that leaf, or set parent: true on it"
-                return f"but {quoted(queue.path)} is a leaf", remedy
+                return finding("placement-below-leaf", path=shown, queue=quoted(queue.path))
             below = self._exact.get((queue, level))
             if below is None:
-                return None if create else self._missing(queue, level)
+                return None if create else self._missing(shown, queue, level)
             queue = below
         if dynamic and not queue.is_parent:
-            return "but rules below it need a parent queue there", "set parent: true on it"
+            return finding("placement-needs-parent", path=shown)
         if not dynamic and queue.is_parent:
-            return "which is not a leaf", "place into a leaf"
+            return finding("placement-in-parent", path=shown)
         return None
 
-    def _missing(self, parent: QueueConfig, level: str) -> tuple[str, str]:
+    def _missing(self, path: str, parent: QueueConfig, level: str) -> Finding:
         if other := self._folded.get((parent, level)):
             name = quoted(other.name.text)
-            return (
-                f"but the queue there is spelled {name}, and YuniKorn compares with lower case",
-                f"rename the queue to {level}, which changes no path, or set create: true",
-            )
-        return "which does not exist and which it may not create", "add it or set create: true"
+            return finding("placement-in-other-spelling", path=path, name=name, level=level)
+        return finding("placement-in-missing-queue", path=path)
 
 
 def _check_fixed_queue(
@@ -211,8 +198,5 @@ def _check_fixed_queue(
         if not value or (value.startswith(ROOT) and (path or value.split(SEPARATOR)[0] != ROOT)):
             return  # `_check_value` reports it
         path = value if value.startswith(ROOT) else f"{path or ROOT}{SEPARATOR}{value}"
-    levels = path.lower().split(SEPARATOR)
-    obstacle = tree.obstacle(levels, create=rule.create, dynamic=dynamic) if path else None
-    if obstacle:
-        message = f"the rule places into {quoted(path)}, {obstacle[0]}"
-        diagnostics.error(rule.value or rule.position, message, obstacle[1])
+    if path and (obstacle := tree.obstacle(path, create=rule.create, dynamic=dynamic)):
+        diagnostics.add(rule.value or rule.position, obstacle)

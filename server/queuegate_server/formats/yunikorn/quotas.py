@@ -10,11 +10,12 @@ template that is not empty, because YuniKorn ignores them elsewhere.
 import re
 from collections import ChainMap
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from queuegate.policy.acl import WHITE_SPACE, WILDCARD
 from queuegate.policy.names import ROOT
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yunikorn.model import (
     IS_NAME,
@@ -57,11 +58,9 @@ def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str)
     for resource, scalar in (quantities or {}).items():
         value = amount(resource, scalar.text)
         if value is None:
-            message = f"{quoted(scalar.text)} is not an amount of {quoted(resource)}"
-            remedy = "write a whole number, optionally with k M G T P E Ki Mi Gi Ti Pi or Ei"
-            if resource == _CORES:
-                remedy = f"{remedy}, or m for thousandths"
-            diagnostics.error(scalar, message, remedy, queue)
+            milli = ", or m for thousandths" if resource == _CORES else ""
+            words = {"text": quoted(scalar.text), "resource": quoted(resource), "or_milli": milli}
+            diagnostics.add(scalar, finding("not-an-amount", **words), queue)
         else:
             valid[resource] = value
     return valid
@@ -102,11 +101,11 @@ def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
             own = amounts(queue.resources.maximum, diagnostics, path)
             guaranteed[queue] = amounts(queue.resources.guaranteed, diagnostics, path)
             if too_much := excess(own, guaranteed[queue]):
-                message = f"queue {quoted(path)} is guaranteed more than its max: {too_much}"
-                diagnostics.error(position, message, "lower guaranteed or raise max", path)
+                found = finding("guaranteed-above-max", queue=quoted(path), excess=too_much)
+                diagnostics.add(position, found, path)
             if too_much := excess(above, own):
-                message = f"queue {quoted(path)} has a higher max than a queue above it: {too_much}"
-                diagnostics.error(position, message, "lower it here or raise it there", path)
+                found = finding("max-above-parent", queue=quoted(path), excess=too_much)
+                diagnostics.add(position, found, path)
         if own or above:
             maximum[queue] = smaller(own, above)
     if guaranteed:
@@ -127,10 +126,8 @@ def _check_sums(
         for name, limit in (("guaranteed", own), ("max", maximum.get(queue, {}))):
             if too_much := excess(limit, total):
                 position = queue.resources.position if queue.resources else queue.position
-                message = f"the children of queue {quoted(queue.path)} are guaranteed more"
-                message += f" than its {name}: {too_much}"
-                remedy = f"lower the guaranteed of the children or raise {name}"
-                diagnostics.error(position, message, remedy, queue.path)
+                words = {"queue": quoted(queue.path), "name": name, "excess": too_much}
+                diagnostics.add(position, finding("children-above-queue", **words), queue.path)
         promised = own if any(own.values()) else total
         if promised and queue.parent:
             above = sums.setdefault(queue.parent, {})
@@ -166,9 +163,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
         root.limits = partition.limits
     elif partition.limits and _content(partition.limits) != _content(root.limits):
         position = partition.limits[0].position
-        message = "the limits of the partition differ from those of its root queue"
-        remedy = "set the limits in only one of the two places"
-        diagnostics.error(position, message, remedy, root.path)
+        diagnostics.add(position, finding("limits-of-partition-and-root"), root.path)
     scopes: dict[QueueConfig | None, _LimitScope] = {}
     for queue in partition.queues:
         scope = scopes.get(queue.parent)
@@ -212,38 +207,32 @@ class _QueueLimits:
         limited: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
         for limit in queue.limits:
             if not limit.users and not limit.groups:
-                message = f"limit {quoted(limit.description)} applies to no user or group"
-                self._error(limit.position, message, "add users or groups")
+                self._add(limit.position, "limit-for-nobody", name=quoted(limit.description))
             names = [("user", name) for name in limit.users or ()]
             names += [("group", name) for name in limit.groups or ()]
             for kind, name in names:
                 self._check_name(kind, name, limited[kind])
             if limit.groups and limited["group"].keys() == {WILDCARD}:
-                message = 'the group "*" is limited, but no group before it is'
-                remedy = "name a group first, or limit the queue instead"
-                self._error(limited["group"][WILDCARD], message, remedy)
+                self._add(limited["group"][WILDCARD], "only-other-groups-limited")
             resources = self._check_amounts(limit, maximum)
             allowed = _Allowance(resources, limit.max_applications.value)
             for kind, name in names:
                 scope[kind, name.text] = self._compare(kind, name, allowed)
         return scope
 
-    def _error(self, position: Positioned | None, message: str, remedy: str) -> None:
-        self.diagnostics.error(position, message, remedy, self.queue.path)
+    def _add(self, position: Positioned | None, identifier: str, **fields: Any) -> None:
+        self.diagnostics.add(position, finding(identifier, **fields), self.queue.path)
 
     def _check_name(self, kind: str, name: ScalarNode, limited: dict[str, ScalarNode]) -> None:
         text = name.text
         if text != WILDCARD and not IS_NAME[kind](text):
-            message = f"{quoted(text)} is not a {kind} name"
-            self._error(name, message, 'correct it, or write "*" for everyone')
+            self._add(name, "invalid-name-in-limit", name=quoted(text), kind=kind)
             return
         first = limited.setdefault(text, name)
         if first is not name:
-            message = f"{kind} {quoted(text)} is limited twice, first on line {first.line}"
-            self._error(name, message, "keep one of the two")
+            self._add(name, "limited-twice", kind=kind, name=quoted(text), line=first.line)
         elif WILDCARD in limited and text != WILDCARD:
-            message = f'{kind} {quoted(text)} is limited after the {kind} "*"'
-            self._error(name, message, f'put the limit of the {kind} "*" last')
+            self._add(name, "limited-after-everyone", kind=kind, name=quoted(text))
 
     def _check_amounts(self, limit: Limit, maximum: Amounts) -> Amounts:
         """Check a limit's amounts, and return its valid resource amounts."""
@@ -253,19 +242,14 @@ class _QueueLimits:
         resources = amounts(limit.max_resources, self.diagnostics, self.queue.path)
         if limit.max_resources:
             if not any(resources.values()) and self.diagnostics.error_count == errors_before:
-                message = f"limit {name} allows no resources at all"
-                self._error(limit.position, message, "allow more than 0 of a resource")
+                self._add(limit.position, "limit-without-resources", name=name)
         elif not applications:
-            remedy = "add maxresources or maxapplications"
-            self._error(limit.position, f"limit {name} limits nothing", remedy)
+            self._add(limit.position, "limit-without-amount", name=name)
         if too_much := excess(maximum, resources):
-            message = f"limit {name} allows more resources than the queue: {too_much}"
-            self._error(limit.position, message, "lower maxresources")
+            self._add(limit.position, "limit-above-queue", name=name, excess=too_much)
         if 0 < (allowed := self.queue.max_applications.value) < applications:
-            message = (
-                f"limit {name} allows {applications} applications, but its queue only {allowed}"
-            )
-            self._error(position, message, "lower maxapplications")
+            found = "applications-above-queue"
+            self._add(position, found, name=name, applications=applications, most=allowed)
         return resources
 
     def _compare(self, kind: str, name: ScalarNode, allowed: _Allowance) -> _Allowance:
@@ -277,12 +261,11 @@ class _QueueLimits:
         who = f"{kind} {quoted(name.text)}"
         whose = "" if same else f'the {kind} "*" '
         if too_much := excess(bound.resources, allowed.resources):
-            message = f"{who} may use more resources than {whose}in a queue above: {too_much}"
-            self._error(name, message, "lower maxresources here or raise it there")
+            self._add(name, "limit-above-parent", who=who, whose=whose, excess=too_much)
         if bound.applications and not 0 < allowed.applications <= bound.applications:
-            message = f"{who} may run {allowed.applications or 'any number of'} applications,"
-            message += f" but {whose}only {bound.applications} in a queue above"
-            self._error(name, message, f"set maxapplications from 1 to {bound.applications}")
+            number, most = allowed.applications or "any number of", bound.applications
+            found = "applications-above-parent"
+            self._add(name, found, who=who, whose=whose, applications=number, most=most)
         if not same:
             return allowed
         return allowed._replace(resources=smaller(allowed.resources, bound.resources))
