@@ -147,7 +147,7 @@ def _rule(command: str, identifier: str) -> dict[str, Any]:
         "id": identifier,
         "shortDescription": {"text": finding.message},
         "fullDescription": {"text": f"{finding.message} (from: {finding.source})"},
-        "help": {"text": finding.remedy or finding.message},
+        **({"help": {"text": finding.remedy}} if finding.remedy else {}),
         "defaultConfiguration": {"level": str(finding.severity)},
     }
 

@@ -207,7 +207,7 @@ def test_queues_that_are_too_deep_are_left_out() -> None:
 
 def test_a_result_that_is_too_large_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BYTES", 100)
-    result = converted(FAIR, in_root(queue("a", "bob")), YarnOptions(), AclNames.YUNIKORN)
+    result = convert(FAIR, in_root(queue("a", "bob")).encode(), "f.xml", YarnOptions())
     assert result.text == ""
     assert result.diagnostics[-1].message == "the queues.yaml would be larger than 100 bytes"
 
