@@ -43,9 +43,9 @@ class LastLevels(NamedTuple):
     """Queues by the last level of their path."""
 
     paths: Mapping[str, str]
-    """The first path with each last level, parents first."""
+    """The first path for each last level, parents first."""
     repeated: Mapping[str, Sequence[str]]
-    """All paths with a last level that several have."""
+    """All paths whose last level belongs to several queues."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,8 +303,11 @@ def _proved(old: PolicyFile, new: PolicyFile, claims: File) -> dict[str, Any]:
     if diagnostics.error_count:
         return _no_claims("the claims are not valid", diagnostics.sorted())
     if len(stated.claims) > MAX_CLAIMS:
-        message = f"{len(stated.claims)} claims are more than {MAX_CLAIMS}: use queuegate-server"
-        return _no_claims(f"{message} prove", ())
+        return _no_claims(
+            f"there are {len(stated.claims)} claims, more than the {MAX_CLAIMS} that are checked"
+            " here: use queuegate-server prove",
+            (),
+        )
     try:
         prover = Prover(new, stated, claims.name, lambda _: old)
         proofs = [*prover.proofs(stated.world)]

@@ -28,8 +28,8 @@ MESSAGES: Final = {
     "acl_fields": r"the ACL .* has 3 lists",
     "limit_user_name": r"is not a user name",
     "limit_group_name": r"is not a group name",
-    "filter_user": r"is neither a user name nor a regular expression",
-    "filter_group": r"is neither a group name nor a regular expression",
+    "filter_user": r"is neither a user name nor a valid regular expression",
+    "filter_group": r"is neither a group name nor a valid regular expression",
 }
 """A pattern that one of the errors must match, by the reason in the vector."""
 

@@ -68,8 +68,8 @@ def requests_for_tokens(api: RestApi) -> int:
         (Reply(200, b"<html>login</html>", HTML), "text/html instead of JSON"),
         (Reply(200, b'[{"id": "x", "user'), "malformed JSON"),
         (Reply(200, b"[" * 40_000), "malformed JSON"),
-        (Reply(200, [], cut=1), "ended the connection"),
-        (Reply(200, b'[{"id": "x"}]', cut=3), "ended the connection"),
+        (Reply(200, [], cut=1), "in the middle of its answer"),
+        (Reply(200, b'[{"id": "x"}]', cut=3), "in the middle of its answer"),
         (Reply(200, b" " * (MAX_BODY_BYTES + 1)), "larger than 2 MiB"),
         (Reply(200, b"x", {"Content-Encoding": "gzip"}), "compressed"),
         (Reply(302, b"", {"Location": "https://elsewhere.example"}), "redirects (302)"),
@@ -227,10 +227,10 @@ async def test_a_port_that_expects_tls(resolver: Build, api: RestApi) -> None:
     plain = api.url.replace("https:", "http:")
     for settings, advice in (
         ({"url": plain, "allow_plaintext": True}, "whether the port expects https://"),
-        ({"proxy": plain}, "whether proxy is a proxy"),
+        ({"proxy": plain}, "whether the setting proxy names a proxy"),
     ):
         failure = await lookup_failure(await resolver(**settings), "alice")
-        assert "ended the connection" in failure
+        assert "closed the connection" in failure
         assert advice in failure
 
 

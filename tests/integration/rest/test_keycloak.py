@@ -76,7 +76,7 @@ async def test_a_list_that_changes_while_it_is_read(
     api.fault = leave
     asked = await resolver(page_size=10)
     failure = await lookup_failure(asked, "erin", source_works=True)
-    assert "changed while it was read" in failure
+    assert "changed while it was being read" in failure
 
 
 async def test_a_user_who_is_deleted_meanwhile(resolver: Build, api: RestApi) -> None:
@@ -270,7 +270,7 @@ async def test_members_without_the_right_to_see_groups(resolver: Build, realm: F
     listing = MemberListing(["/eng/backend/db"])
     await asked.members(listing)
     missing = listing.groups["/eng/backend/db"].missing
-    assert missing.startswith("the realm shows no users to the client")
+    assert missing.startswith("the realm shows the client no users")
 
 
 async def test_members(resolver: Build) -> None:

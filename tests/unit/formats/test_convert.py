@@ -162,7 +162,7 @@ def test_proxies_and_disabled_acls_of_hadoop() -> None:
     text = in_root(queue("a", "~knox,bob"))
     hadoop = YarnOptions(semantics=Semantics.HADOOP)
     (diagnostic,) = converted(FAIR, text, hadoop, AclNames.YUNIKORN).lost
-    assert 'no proxies; submit ACL of root.a: "~knox"' in diagnostic.message
+    assert 'no proxies, but the submit ACL of root.a lists "~knox"' in diagnostic.message
     off = YarnOptions(semantics=Semantics.HADOOP, site=site(enabled="false"))
     result = converted(FAIR, in_root(queue("a", "bob")), off, AclNames.YUNIKORN)
     assert "the fair scheduler still checks" in result.lost[0].message

@@ -25,7 +25,7 @@ from tests.support.rows import rows
         ),
         (
             prop("yarn.acl.enable", "yes"),
-            ['"yes", which is neither true nor false and so is read as false'],
+            ['"yes", which is neither true nor false, so it is read as false'],
         ),
         (prop("yarn.acl.enable", " TRUE\n"), ["yarn.admin.acl is not set and defaults to *"]),
         (
@@ -72,7 +72,7 @@ def test_open_administrators(admins: str, semantics: Semantics, words: str) -> N
         ("${user.name}", {"user.name": "x"}, "environment of Hadoop's process"),
         ("${env.USER:-x}", {}, "environment of Hadoop's process"),
         ("${a}", {"a": "${b}", "b": "${a}"}, '"a" contains itself'),
-        ("${a0}", {f"a{n}": f"${{a{n + 1}}}" for n in range(30)}, "20 variables or more"),
+        ("${a0}", {f"a{n}": f"${{a{n + 1}}}" for n in range(30)}, "20 or more variables"),
         ("${a}", {"a": "${b}${c}", "b": "x" * 600_000, "c": "y" * 600_000}, "too long"),
     ],
 )
@@ -141,7 +141,9 @@ def test_what_hadoop_reads_anywhere_is_not_ignored(text: str, is_refused: bool) 
     errors = [one for one in diagnostics if one.severity is Severity.ERROR]
     assert bool(errors) is is_refused, errors
     assert is_refused or found.acls_enabled
-    assert all("where only Hadoop reads it" in one.message and one.line for one in errors)
+    assert all(
+        "where Hadoop reads it but queuegate does not" in one.message and one.line for one in errors
+    )
 
 
 def test_short_names_of_the_capacity_scheduler() -> None:

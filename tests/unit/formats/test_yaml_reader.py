@@ -89,13 +89,13 @@ def test_nodes_have_positions_and_styles() -> None:
         ("a: b\u2028é: \ufffe", "2:4: error: YAML does not allow the character U+FFFE"),
         (
             "ä: é\n  \xfc".encode("latin-1"),
-            "1:1: error: not UTF-8: byte 0xe4 is not part of a character",
+            "1:1: error: not UTF-8: byte 0xe4 is not valid",
         ),
         (
             b"\xef\xbb\xbf\xc3\xa4\xff",
-            "1:2: error: not UTF-8: byte 0xff is not part of a character",
+            "1:2: error: not UTF-8: byte 0xff is not valid",
         ),
-        ("a".encode("utf-16"), "1:1: error: not UTF-8: byte 0xff is not part of a character"),
+        ("a".encode("utf-16"), "1:1: error: not UTF-8: byte 0xff is not valid"),
         (b"\x1f\x8b\x08\x00", "1:1: error: the file is compressed with gzip"),
     ],
 )
@@ -164,7 +164,7 @@ def test_text_repeated_by_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     text = "- &a " + "x" * 100 + "\n- &b [*a, *a]\n" + "- *b\n" * 3
     assert data(text)
     assert fault(text + "- *a\n- *a\n") == (
-        "f:7:3: error: with its aliases the document is larger than 1000 characters"
+        "f:7:3: error: with its aliases expanded, the document is larger than 1000 characters"
     )
 
 

@@ -158,7 +158,10 @@ async def test_the_command_for_a_named_partition_of_yarn(
         ("claims: [what is this]", "the claims are not valid"),
         ("claims: [nobody may submit nowhere]", "the claims are not valid"),
         ("partition: gpu\nclaims: [nobody may submit root]", "there is no partition"),
-        (f"claims: [{', '.join(['nobody may submit root'] * 201)}]", "201 claims are more than"),
+        (
+            f"claims: [{', '.join(['nobody may submit root'] * 201)}]",
+            "there are 201 claims, more than",
+        ),
     ],
 )
 async def test_claims_that_are_not_valid(claims: str, error: str) -> None:

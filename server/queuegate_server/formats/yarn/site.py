@@ -68,7 +68,7 @@ def read_site(
         if switch is not None:
             shown = quoted(switch.text)
             if stated is None:
-                shown += ", which is neither true nor false and so is read as false"
+                shown += ", which is neither true nor false, so it is read as false"
         is_checked = semantics is Semantics.HADOOP and format_name != "capacity-scheduler"
         fair = ", except that the fair scheduler still checks submission" if is_checked else ""
         diagnostics.add(switch, finding("acls-not-enforced", stated=shown, fair=fair))

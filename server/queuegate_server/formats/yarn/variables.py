@@ -90,7 +90,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
         text = f"{text[: match.start()]}{value.text}{text[match.end() :]}"
         if len(text) > _MAX_VALUE_LENGTH:
             raise VariableError(f"{quoted(variable)} makes the value too long", position)
-    raise VariableError(f"the value has {_MAX_SUBSTITUTIONS} variables or more", values[0])
+    raise VariableError(f"the value has {_MAX_SUBSTITUTIONS} or more variables", values[0])
 
 
 def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:

@@ -99,7 +99,7 @@ def check_answer(answer: HttpAnswer, right: str = "") -> None:
     if 300 <= status < 400:  # noqa: PLR2004
         raise RequestFault(
             f"{what}: the server redirects ({status}), which is not followed",
-            "set the address to the one that it redirects to, if you trust that one",
+            "set the address to the target of the redirect, if you trust it",
         )
     reason = _reason(answer)
     if status == _GONE or (reason or "").lower() in _RESYNC_CODES:

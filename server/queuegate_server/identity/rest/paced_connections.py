@@ -82,7 +82,7 @@ class _PacedHandler(ResponseHandler):
         """Pass an answer on, if it is expected."""
         message, body = data
         if not self._is_awaited:
-            self._give_up("the server sent an answer to no request")
+            self._give_up("the server sent an answer without a request")
         elif message.code // 100 == 1 and message.code != 101:  # noqa: PLR2004
             self._informational += 1
             if self._informational > MAX_INFORMATIONAL:

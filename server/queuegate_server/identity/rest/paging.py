@@ -63,7 +63,7 @@ async def offset_pages(
         if len(page) > size:
             raise RequestFault(f"{what}: the server sent more items than requested")
         if last is not None and (not page or identity(page[0]) != last):
-            raise UnusableAnswer(f"{what}: the list changed while it was read")
+            raise UnusableAnswer(f"{what}: the list changed while it was being read")
         yield page if last is None else page[1:]
         if len(page) < size:
             return

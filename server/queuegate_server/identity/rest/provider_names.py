@@ -24,7 +24,7 @@ _BYTES_PER_SEARCH: Final = 1000
 DISABLED: Final = NoSuchUser("the user's account is disabled", is_final=True)
 ABSENT: Final = NoSuchUser("the provider has no such user")
 WITHOUT_SUFFIX: Final = NoSuchUser(
-    "the provider's names of users contain an @, and this one does not: set user_suffix, such as "
+    "the provider's user names contain an @, but this one does not: set user_suffix, such as "
     '"@example.com"',
     source_asked=False,
 )
@@ -74,7 +74,7 @@ def other_spelling(found: str, requested: str) -> NoSuchUser:
     if known == asked:
         advice = " (user_match: casefold accepts it)"
     elif known.startswith(f"{asked}@"):
-        advice = ': it ends with an @ and more (set user_suffix, such as "@example.com")'
+        advice = ': it ends with an @ and a domain (set user_suffix, such as "@example.com")'
     else:
         advice = ""
     return NoSuchUser(f"the provider spells the name differently{advice}")

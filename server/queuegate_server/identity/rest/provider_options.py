@@ -39,7 +39,7 @@ def parse_address(text: str) -> URL:
     except ValueError:
         is_usable = False
     if not is_usable or len(text) > _MAX_URL_CHARS or not text.isprintable() or " " in text:
-        raise ValueError("is not an address: write it like https://id.example.com")
+        raise ValueError("is not a URL: expected something like https://id.example.com")
     if url.user is not None or url.password is not None:
         raise ValueError("must not contain a user or password")
     if url.raw_query_string or url.raw_fragment:
@@ -53,7 +53,9 @@ def _parse_proxy(text: str) -> None:
         url = parse_address(text)
         is_usable = url.scheme == "http" and url.raw_path in {"", "/"}
     if not is_usable:
-        raise ValueError("is not a proxy: write it like http://proxy.example.com:3128")
+        raise ValueError(
+            "is not the URL of a proxy: expected something like http://proxy.example.com:3128"
+        )
 
 
 def parse_secret(content: bytes) -> str:
@@ -62,13 +64,13 @@ def parse_secret(content: bytes) -> str:
     if not text or not text.isprintable() or not text.isascii() or len(content) > MAX_SECRET_BYTES:
         raise ValueError("the file contains no secret: write it as one line of ASCII")
     if text != text.strip():
-        raise ValueError("the secret begins or ends with a blank: delete the blank")
+        raise ValueError("the secret begins or ends with white space: remove it")
     return text
 
 
 def _check_suffix(text: str) -> str:
     if text and (not text.isprintable() or " " in text or text[0].isalnum()):
-        raise ValueError("is not a suffix: write it like @example.com")
+        raise ValueError("is not a suffix: expected something like @example.com")
     return text
 
 

@@ -317,9 +317,9 @@ class RestClient:
             )
         if isinstance(error, _BROKEN):
             return RequestFault(
-                f"{what}: the server ended the connection within its answer",
+                f"{what}: the server closed the connection in the middle of its answer",
                 "check whether the port expects https:// or http://"
-                + (", and whether proxy is a proxy" if self.options.proxy else ""),
+                + (", and whether the setting proxy names a proxy" if self.options.proxy else ""),
             )
         return RequestFault(f"{what}: the answer is not valid HTTP: {type(error).__name__}")
 
@@ -365,7 +365,7 @@ async def _decode(answer: HttpAnswer) -> Any:
 async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise RequestFault(
-            f"{what}: the server compressed its answer, which it was asked not to do",
+            f"{what}: the server compressed its answer although it was asked not to",
             "check whether a proxy changes requests",
         )
     body = bytearray()
@@ -375,7 +375,7 @@ async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
             fault = UnusableAnswer if response.status == _OK else RequestFault
             raise fault(
                 f"{what}: the answer is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB",
-                "let the user be in fewer groups, or shorten their descriptions",
+                "put the user in fewer groups, or shorten the descriptions of the groups",
             )
     return bytes(body)
 

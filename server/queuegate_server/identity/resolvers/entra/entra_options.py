@@ -45,7 +45,7 @@ _VERSIONS: Final = frozenset({"v1.0", "beta"})
 
 def _check_tenant(name: str) -> str:
     if name.lower() in _OF_MANY_TENANTS:
-        raise ValueError("stands for many tenants: write the ID or a domain of yours")
+        raise ValueError("stands for many tenants: write the ID or a domain of your own")
     return name
 
 
@@ -67,7 +67,7 @@ CertificateFile = Annotated[Path, check_file(parse_certificate)]
 ClientName = Annotated[
     str,
     Field(max_length=64, json_schema_extra={"pattern": _CLIENT}),
-    in_form(_CLIENT, "is not the ID of an application: copy Application (client) ID"),
+    in_form(_CLIENT, "is not the ID of an application: copy the Application (client) ID"),
 ]
 
 
@@ -139,9 +139,9 @@ class EntraOptions(RestOptions):
                 "users who may create groups choose their display names, so they can take a name "
                 "that an ACL lists and no group has yet"
             )
-            remedy = "set groups: synced, set group_name: id, or forbid users to create groups"
+            remedy = "set groups: synced, set group_name: id, or do not let users create groups"
             result["group_name"] = message, remedy
         if self.user_name == "sam_account_name" and self.user_suffix.startswith("@"):
-            message = "user_suffix makes names into UPNs, but user_name is sam_account_name"
+            message = "user_suffix turns names into UPNs, but user_name is sam_account_name"
             result["user_suffix"] = message, "set user_name: upn, or delete user_suffix"
         return result

@@ -20,7 +20,7 @@ def _check_url(text: str) -> str:
     parts = parse_address(text).raw_path.split("/")
     if "realms" in parts or parts[-1] == "admin":
         raise ValueError(
-            "is the address of a realm or of the admin console: write Keycloak's address alone"
+            "is the address of a realm or of the admin console: use the address of Keycloak itself"
         )
     return text
 
@@ -31,13 +31,13 @@ _ATTRIBUTE: Final = r"^[A-Za-z0-9._-]+$"
 AttributeName = Annotated[
     str,
     Field(max_length=255, json_schema_extra={"pattern": _ATTRIBUTE}),
-    in_form(_ATTRIBUTE, "is not an attribute: write a name of letters, digits, '.', '_' and '-'"),
+    in_form(_ATTRIBUTE, "is not an attribute name: use only letters, digits, '.', '_' and '-'"),
 ]
 ClientName = Annotated[str, Field(min_length=1, max_length=255)]
 RealmName = Annotated[
     str,
     Field(max_length=255, json_schema_extra={"pattern": _REALM}),
-    in_form(_REALM, "is not a realm: write its name, without blanks and slashes"),
+    in_form(_REALM, "is not the name of a realm: write it without spaces and slashes"),
 ]
 
 
@@ -107,7 +107,7 @@ class KeycloakOptions(RestOptions):
         result = dict(super().contradictions())
         if self.user_name == "username" and self.user_suffix.startswith("@"):
             result["user_suffix"] = (
-                "user_suffix makes names into email addresses, but user_name is username",
+                "user_suffix turns names into email addresses, but user_name is username",
                 "set user_name: email, unless the user names are email addresses",
             )
         return result

@@ -296,7 +296,7 @@ class Realm(Provider):
             return
         if not await self._list("rights", "/users", {"max": "1"}):
             raise RequestFault(
-                "the realm shows no users to the client",
+                "the realm shows the client no users",
                 "give its service account the role view-users of realm-management, because "
                 "query-users alone shows none",
             )

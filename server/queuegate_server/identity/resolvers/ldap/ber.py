@@ -34,7 +34,7 @@ class BerReader:
     def take(self, tag: int) -> bytes:
         """Read an element with the given tag; return its content."""
         if self.tag != tag:
-            raise ValueError("a value has another element than expected")
+            raise ValueError("a value has an unexpected element")
         try:
             start = self._at + 2
             length = self._value[self._at + 1]

@@ -82,7 +82,7 @@ def _parse(text: str) -> "_Combination | Assertion":
         raise BadFilter(f"is longer than {MAX_CHARS} characters")
     end, node = _filter(text, 0, 0)
     if end != len(text):
-        raise BadFilter(f"continues after its last parenthesis, at character {end + 1}")
+        raise BadFilter(f"has text after its closing parenthesis, at character {end + 1}")
     return node
 
 

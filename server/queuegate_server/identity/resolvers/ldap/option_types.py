@@ -70,7 +70,9 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-BaseDn = Annotated[str, _require(is_dn, "is not a DN: write it like ou=people,dc=example,dc=com")]
+BaseDn = Annotated[
+    str, _require(is_dn, "is not a DN: expected something like ou=people,dc=example,dc=com")
+]
 BaseDns = Annotated[
     tuple[BaseDn, ...],
     BeforeValidator(_as_list),

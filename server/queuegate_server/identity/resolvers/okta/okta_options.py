@@ -22,7 +22,7 @@ _IDENTIFIER: Final = r"^[!-~]+$"
 Identifier = Annotated[
     str,
     Field(max_length=255, json_schema_extra={"pattern": _IDENTIFIER}),
-    in_form(_IDENTIFIER, "is not an ID: copy it from Okta, without blanks"),
+    in_form(_IDENTIFIER, "is not an ID: copy it from Okta, without spaces"),
 ]
 _ATTRIBUTE: Final = r"^[A-Za-z][A-Za-z0-9_]*$"
 AttributeName = Annotated[
