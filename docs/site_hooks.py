@@ -1,7 +1,8 @@
 r"""Hooks of mkdocs: the site shares text with README.md, and no page asks GitHub.
 
-- `<!-- README: Section -->` stands for the text of that section of README.md, and
-  `<!-- README: Section, language -->` for its first block of code in that language.
+- `<!-- README: Section -->` stands for the text of that section of README.md, or of its title up to
+  the first section, and `<!-- README: Section, language -->` for its first block of code in that
+  language.
 - Links to files outside docs/ lead to the repository.
 - `\|` in the code of a table, which GitHub needs, is shown as `|`.
 """
@@ -50,7 +51,7 @@ def on_post_template(output_content: str, **_: Any) -> str:
 
 def _included(readme: Path, folder: Path, indent: str, title: str, language: str | None) -> str:
     """Return a part of README.md as a page in this folder would write it. Raises LookupError."""
-    section = rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)"
+    section = rf"^##? {re.escape(title)}\n(.*?)(?=^## |\Z)"
     found = re.search(section, readme.read_text(), re.DOTALL | re.MULTILINE)
     if found is None:
         raise LookupError(f"README.md has no section {title!r}")

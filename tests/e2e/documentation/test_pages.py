@@ -71,3 +71,10 @@ def test_a_shim_is_explained_where_a_page_first_mentions_it(name: str) -> None:
         assert re.search(
             r"\bprograms? (?:that|between)\b|\bpart (?:of|that)\b|see below", explained
         )
+
+
+@pytest.mark.parametrize("name", page_names())
+def test_settings_for_a_trial_are_in_the_working_folder(name: str) -> None:
+    """Those that serve the example policy: a reader who tries a page may not write to /etc."""
+    found = [block for block in blocks_of(name) if "examples/queues.yaml" in block.text]
+    assert not [block.file for block in found if block.file.startswith("/")]
