@@ -13,7 +13,6 @@ from urllib.error import HTTPError, URLError
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts the token and the CA of a pod's account."""
 URL: Final = "https://kubernetes.default.svc"
-_SOCKET_SECONDS: Final = 3.0
 _MAX_BYTES: Final = 2 * 1024 * 1024
 
 
@@ -33,6 +32,8 @@ class KubernetesApi:
     url: str
     account: Path
     """The folder that contains the `token` and `ca.crt` of the account."""
+    seconds: float
+    """The time limit for connecting, and for each part of a response."""
 
     def request(
         self,
@@ -57,7 +58,7 @@ class KubernetesApi:
                 method=method,
             )
             with urllib.request.urlopen(  # noqa: S310 - as above
-                request, timeout=_SOCKET_SECONDS, context=context
+                request, timeout=self.seconds, context=context
             ) as response:
                 read = json.loads(response.read(_MAX_BYTES))
         except HTTPError as error:

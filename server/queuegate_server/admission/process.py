@@ -15,7 +15,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from queuegate_server.admin.certificate import ops_certificate
 from queuegate_server.admin.http import AdminServer
 from queuegate_server.admin.readiness import Phase
-from queuegate_server.admission.annotations.namespaces import NamespaceCache, fetch_annotations
+from queuegate_server.admission.annotations.namespaces import (
+    SOCKET_SECONDS,
+    NamespaceCache,
+    fetch_annotations,
+)
 from queuegate_server.admission.annotations.requester_groups import RequesterGroups
 from queuegate_server.admission.annotations.reviews import AnnotationReviews
 from queuegate_server.admission.annotations.yunikorn_settings import (
@@ -196,7 +200,8 @@ def _endpoints(
     namespaces = None
     if options.namespace_annotations:
         fetch = partial(
-            fetch_annotations, KubernetesApi(options.api_server, options.service_account)
+            fetch_annotations,
+            KubernetesApi(options.api_server, options.service_account, SOCKET_SECONDS),
         )
         namespaces = NamespaceCache(fetch, time.monotonic)
     further = () if backend is None else backend.register(metrics.registry, is_processed)

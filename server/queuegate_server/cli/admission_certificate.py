@@ -14,6 +14,8 @@ from queuegate_server.cli.kubernetes_options import object_name, service_option
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import STOP_SIGNALS
 
+_SECONDS: Final = 30.0
+"""The time limit for each request: nobody waits for it."""
 _KINDS: Final = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 
 
@@ -88,6 +90,6 @@ def certificate(
         signal.signal(each, lambda *_: stop.set())
     click.echo(f"keeping the certificate for {objects.host}")
     keeper = CertificateKeeper(
-        KubernetesApi(api_server, service_account), objects, partial(datetime.now, UTC)
+        KubernetesApi(api_server, service_account, _SECONDS), objects, partial(datetime.now, UTC)
     )
     keeper.run(stop)

@@ -93,7 +93,7 @@ PAGES: Final = {
     ),
     "docs/how-to/monitor.md": Page(not_run=1),
     "docs/how-to/queue-access-kai-volcano.md": Page(not_run=1),
-    "docs/how-to/queue-access-kueue.md": Page(not_run=3),
+    "docs/how-to/queue-access-kueue.md": Page(not_run=4),
     "docs/how-to/queue-access-operators.md": Page(
         module="e2e/kube/test_operators_page.py",
         not_run=1,

@@ -20,7 +20,14 @@ from queuegate_server.admission.annotations.yunikorn_settings import read_settin
 from queuegate_server.settings.load import load_settings
 from tests.support import documents
 from tests.support.go_toolchain import BUILD_SECONDS
-from tests.support.manifests import VERSIONS, check_schemas, kustomized, own_containers, started
+from tests.support.manifests import (
+    VERSIONS,
+    certificate_containers,
+    check_schemas,
+    kustomized,
+    own_containers,
+    started,
+)
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 PAGES = Path("docs/how-to")
@@ -224,6 +231,17 @@ def test_the_controllers_of_the_webhook() -> None:
     assert settings.system_users.match("system:kube-controller-manager")
     assert settings.system_users.match("system:serviceaccount:kube-system:job-controller")
     assert not settings.system_users.match("system:kube-controller-manager2")
+
+
+def test_the_base_for_kueue_with_an_image_of_a_registry(kustomize: Path, overlay: Path) -> None:
+    (kustomization,) = [
+        each for each in blocks("queue-access-kueue.md", "yaml") if "resources:" in each
+    ]
+    (overlay / "kustomization.yaml").write_text(kustomization)
+    manifests = kustomized(kustomize, overlay)
+    containers = [*own_containers(manifests), *certificate_containers(manifests)]
+    images = {container["image"] for _, container in containers}
+    assert (len(containers), images) == (2, {"registry.example.com/queuegate:0.1.0"})
 
 
 def test_the_page_about_kueue_shows_the_files_of_the_base() -> None:

@@ -16,6 +16,7 @@ from tests.e2e.kube.installed_base import (
     SECRET,
     Kubectl,
     a_checkout,
+    bundles,
     certificate_of,
     certificate_pod,
     cluster_with_rbac,
@@ -137,6 +138,16 @@ def test_a_lost_certificate_is_replaced(cluster: Cluster, base: Path, tmp_path: 
         eventually(lambda: is_trusted(cluster.api), True)
 
 
+def test_a_failure_is_logged_and_tried_again(cluster: Cluster, base: Path, tmp_path: Path) -> None:
+    created(cluster.api.ask("admin", "DELETE", SECRET))
+    with certificate_pod(cluster.api, tmp_path / "certificate") as keeper:
+        keeper.wait_for_log("the certificate cannot be kept")
+        assert f"GET {SECRET}: the API server responded with status 404" in keeper.errors[0]
+        assert set(bundles(cluster.api)) == {""}
+        cluster.kubectl.run("apply", "-k", str(base))
+        eventually(lambda: is_trusted(cluster.api), True)
+
+
 def test_the_account_may_do_nothing_else(cluster: Cluster, base: Path, tmp_path: Path) -> None:
     """Not read another Secret, not create one, and not change another registration."""
     account = "system:serviceaccount:queuegate:queuegate-admission-certificate"
@@ -151,6 +162,8 @@ def test_the_account_may_do_nothing_else(cluster: Cluster, base: Path, tmp_path:
         "validatingwebhookconfigurations": "queuegate-admission-queues",
         "mutatingwebhookconfigurations": "queuegate-admission",
     }
+    for granted in allowed:  # The API server follows roles and bindings with a delay.
+        eventually(lambda granted=granted: may(cluster, account, *granted), True)  # type: ignore[misc]
     for resource, name in names.items():
         for verb in ("get", "list", "create", "update", "patch", "delete"):
             for each in (f"{resource}/{name}", f"{resource}/other", resource):

@@ -116,7 +116,7 @@ def api() -> Iterator[FakeApiServer]:
 
 def test_the_api_server_is_asked(api: FakeApiServer, tmp_path: Path) -> None:
     api.namespaces = {"dev": {"a": "b"}}
-    fetch = partial(fetch_annotations, KubernetesApi(api.url, api.write_account(tmp_path)))
+    fetch = partial(fetch_annotations, KubernetesApi(api.url, api.write_account(tmp_path), 3))
     assert fetch("dev") == {"a": "b"}
     assert fetch("gone") == {}
     fetch("../../pods?x=#")
@@ -133,6 +133,6 @@ def test_the_api_server_is_asked(api: FakeApiServer, tmp_path: Path) -> None:
     with pytest.raises(NamespaceError, match="the API server responded with status 401"):
         fetch("dev")
     with pytest.raises(NamespaceError, match="cannot be reached"):
-        fetch_annotations(KubernetesApi("https://127.0.0.1:1", tmp_path / "account"), "dev")
+        fetch_annotations(KubernetesApi("https://127.0.0.1:1", tmp_path / "account", 3), "dev")
     with pytest.raises(NamespaceError, match="cannot be reached"):
-        fetch_annotations(KubernetesApi(api.url, tmp_path / "nowhere"), "dev")
+        fetch_annotations(KubernetesApi(api.url, tmp_path / "nowhere", 3), "dev")

@@ -31,7 +31,7 @@ def why_renew(files: Mapping[str, bytes], host: str, now: datetime) -> str:
         now: The time, with its zone.
     """
     from cryptography import x509  # noqa: PLC0415
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
     if not all(files.get(name) for name in (CHAIN, KEY, AUTHORITIES)):
@@ -42,7 +42,10 @@ def why_renew(files: Mapping[str, bytes], host: str, now: datetime) -> str:
         key = load_pem_private_key(files[KEY], None)
         alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, x509.ExtensionNotFound):
+    except (
+        *(ValueError, TypeError, UnsupportedAlgorithm),
+        *(x509.ExtensionNotFound, x509.DuplicateExtension, x509.InvalidVersion),
+    ):
         return "the certificate in the Secret is unreadable"
     except InvalidSignature:
         return "the certificate is not signed by the first CA in the Secret"

@@ -80,7 +80,7 @@ values, and the folders that only this part has. */}}
 
 {{/* Refuses paths of files that no volume of the pod serves. The argument is a list: the part, the key of the
 values, their settings, and the folders of the volumes. The image has the folders of certificates in /etc/ssl and
-/usr, and the kubelet mounts the account. */}}
+/usr; the kubelet and webhooks of clouds mount tokens in /var/run/secrets. */}}
 {{- define "queuegate.checkPaths" -}}
 {{- $part := index . 0 -}}
 {{- $above := index . 1 -}}
@@ -90,7 +90,7 @@ values, their settings, and the folders of the volumes. The image has the folder
 {{- range $key, $each := $value -}}
 {{- if and (kindIs "string" $each) $each (ne $each "-") (regexMatch "^(path|configs|defaults|yarn_site|spark_defaults)$|_(file|dir)$" $key) -}}
 {{- $isServed := false -}}
-{{- range concat $folders (list "/etc/ssl" "/usr" "/var/run/secrets/kubernetes.io") -}}
+{{- range concat $folders (list "/etc/ssl" "/usr" "/var/run/secrets") -}}
 {{- if hasPrefix (printf "%s/" .) (printf "%s/" (clean $each)) -}}
 {{- $isServed = true -}}
 {{- end -}}
