@@ -413,8 +413,8 @@ class UserInfoAnnotation(Section):
     partition: str = DEFAULT_PARTITION
     """The partition whose resolver and policy are used: the one that the scheduler reads."""
     on_outage: Literal["refuse", "kubernetes"] = "refuse"
-    """What happens while the groups of a user cannot be looked up: the request is refused, or gets
-    the groups in the request."""
+    """What happens while a user's groups cannot be looked up: the request is refused, or the groups
+    in the request are used."""
 
 
 class YuniKornDuties(Section):

@@ -153,7 +153,7 @@ class SyncHub:
 
     @property
     def now(self) -> float:
-        """The time on the clock of the leases, in seconds."""
+        """The time on the leases' clock, in seconds."""
         return self._clock()
 
     @property
