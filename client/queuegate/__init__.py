@@ -39,6 +39,7 @@ __all__ = [
     "Access",
     "AccessGrant",
     "AccessName",
+    "AclEntry",
     "Action",
     "ActionName",
     "Application",

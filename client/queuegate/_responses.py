@@ -145,6 +145,16 @@ def _step(step: access_pb2.ExplainStep) -> _types.Step:
         step.matched_subject,
         tuple(step.dropped_names),
         step.template_property,
+        acl_entries(step.entries),
+        step.further_entries,
+    )
+
+
+def acl_entries(entries: Iterable[access_pb2.AclEntry]) -> tuple[_types.AclEntry, ...]:
+    """Return the entries of an ACL that is made of Kubernetes' bindings."""
+    return tuple(
+        _types.AclEntry(_SUBJECT_KINDS.get(each.kind), each.name, tuple(each.origins))
+        for each in entries
     )
 
 
@@ -232,6 +242,7 @@ def _grant(grant: access_pb2.AccessGrant) -> AccessGrant:
         _SUBJECT_KINDS.get(grant.kind),
         grant.name,
         tuple(grant.nested),
+        tuple(grant.origins),
     )
 
 

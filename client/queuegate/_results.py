@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum, auto
 from typing import Final
 
+from queuegate._types import AclEntry
 from queuegate.policy.decision import Access
 
 _MAX_SEQUENCE: Final = 2**64 - 1
@@ -104,6 +105,8 @@ class PolicyQueue:
     """Invalid names in the admin ACL. They never match."""
     created_levels: int = 0
     """The maximum number of levels that YARN creates below this queue on first use."""
+    submit_acl_entries: tuple[AclEntry, ...] = ()
+    """The entries of a submit ACL that is made of Kubernetes' bindings and has no text."""
 
 
 @dataclass(frozen=True, slots=True)

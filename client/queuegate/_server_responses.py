@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from google.protobuf.wrappers_pb2 import Int32Value
 
 from queuegate import _results
-from queuegate._responses import ACCESSES, members_by_number, moment
+from queuegate._responses import ACCESSES, acl_entries, members_by_number, moment
 from queuegate.v1 import policy_pb2, user_groups_pb2
 
 _Change: TypeAlias = policy_pb2.ReloadPolicyResponse | user_groups_pb2.InvalidateUserGroupsResponse
@@ -63,6 +63,7 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
                 tuple(queue.submit_acl_dropped_names),
                 tuple(queue.admin_acl_dropped_names),
                 queue.created_levels,
+                acl_entries(queue.submit_acl_entries),
             )
             for queue in response.queues
         ),

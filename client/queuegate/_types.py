@@ -9,6 +9,7 @@ from queuegate import _validation
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome
+from queuegate.policy.reach import SubjectKind
 
 AccessName: TypeAlias = Access | Literal["submit", "admin"]
 """A kind of access, as an enum member or its value."""
@@ -115,6 +116,20 @@ class CheckFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class AclEntry:
+    """An entry of an access control list (ACL) that is made of Kubernetes' bindings."""
+
+    kind: SubjectKind | None
+    """A user or a group; None if it is unknown to this client, because the server is newer."""
+    name: str
+    """The name of the user or group."""
+    origins: tuple[str, ...]
+    """The bindings that name it, each with its role, such as
+    `RoleBinding ml/team, ClusterRole queue-user`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """An evaluated ACL."""
 
@@ -132,6 +147,12 @@ class Step:
     """Invalid names in the ACL. They never match."""
     template_property: str = ""
     """For a queue that YARN will create, the template property that sets the ACL, if any."""
+    entries: tuple[AclEntry, ...] = ()
+    """The entries of an ACL that is made of Kubernetes' bindings and has no text, at most 100,
+    starting with the matching one.
+    """
+    further_entries: int = 0
+    """The number of further entries."""
 
 
 class GroupsOrigin(StrEnum):

@@ -23,6 +23,10 @@ class AccessGrant:
     """If the user belongs to `name` only through nested groups, these groups, starting with the
     direct member of `name`.
     """
+    origins: tuple[str, ...] = ()
+    """The bindings that make the entry, as in `AclEntry`, if the ACL is made of Kubernetes'
+    bindings.
+    """
 
 
 @dataclass(frozen=True, slots=True)

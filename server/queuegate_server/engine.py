@@ -214,7 +214,7 @@ class Engine:
         entry = query.served.groups.known(query.user)
         if entry is None:
             return None
-        groups = self._groups(query.served, entry)
+        groups = self._groups(query, entry)
         return UNKNOWN_USER if groups is None else _final(query.judge(groups).decision)
 
     async def resolve_and_check(self, query: Query) -> Verdict:
@@ -242,7 +242,7 @@ class Engine:
     async def groups(self, query: Query) -> Sequence[str]:
         """Look up the user's groups; empty if the user is unknown. Raises GroupsUnavailable."""
         resolution = await query.served.groups.resolve(query.user)
-        return self._groups(query.served, resolution.entry) or ()
+        return self._groups(query, resolution.entry) or ()
 
     async def _explain(
         self, query: Query | ApplicationQuery, evaluate: Callable[[Sequence[str] | None], E]
@@ -257,7 +257,7 @@ class Engine:
             )
         resolution = await source.resolve(query.user)
         outcome = resolution.entry.outcome
-        groups = self._groups(query.served, resolution.entry)
+        groups = self._groups(query, resolution.entry)
         evaluation = evaluate(groups or ())
         return ExplainResult(
             UNKNOWN_USER if groups is None else _final(evaluation.decision),
@@ -271,22 +271,29 @@ class Engine:
     def _decide_with(self, query: Query, chain: Chain, entry: CacheEntry) -> Verdict:
         """Decide based on the groups in a cache entry. Raises GroupsUnavailable."""
         served, path = query.served, query.path
-        groups = self._groups(served, entry)
+        groups = self._groups(query, entry)
         decision = UNKNOWN_USER
         if groups is not None:
             decision = _final(chain.decide(query.user, groups, query.real_user))
         return _verdict(decision, entry, evaluated_instead(served.partition, path, decision))
 
-    def _groups(self, served: ServedPartition, entry: CacheEntry) -> Sequence[str] | None:
-        """Return the entry's groups; None for an unknown user. Raises GroupsUnavailable."""
+    def _groups(self, query: Query | ApplicationQuery, entry: CacheEntry) -> Sequence[str] | None:
+        """Return the entry's groups that count for the query's user; None for an unknown user.
+
+        Under Kubernetes' RBAC, a user whom no directory knows has groups. Raises GroupsUnavailable.
+        """
         outcome = entry.outcome
+        served = query.served
         if isinstance(outcome, KnownUser):
-            return outcome.groups
+            if served.partition.named_grants is None:
+                return outcome.groups
+            return served.partition.counting_groups(query.user, outcome.groups)
         if isinstance(outcome, LookupFailure):
             retry_after = max(0.0, entry.expires_at - self._clock())
             failure = TooManyLookups if outcome.too_many else GroupsUnavailable
             raise failure(served.groups.resolver_name, retry_after)
-        return None
+        is_rbac = served.partition.named_grants is not None
+        return served.partition.counting_groups(query.user, ()) if is_rbac else None
 
 
 def _verdict(decision: Decision, entry: CacheEntry | None, evaluated_queue: str) -> Verdict:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
+from typing import Final
 
 from queuegate._applications import (
     ApplicationCheck,
@@ -62,6 +63,8 @@ _LISTED = {
 _WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
 """The application lists in which group names follow a space."""
 _NO_HINTS = MissingQueue()
+_MAX_NAMED: Final = 5
+"""The maximum number of entries shown of an ACL that is made of bindings."""
 
 
 def decision_text(
@@ -189,6 +192,8 @@ def _branches(lines: Sequence[str]) -> Iterator[str]:
 def _step(step: Step, groups: Sequence[str], colors: Colors, *, is_new: bool) -> str:
     subject = escape(step.matched_subject)
     acl = f"{step.acl or 'unknown'} ACL '{escape(step.acl_text)}'"
+    if step.entries:
+        return _step_of_bindings(step, colors)
     match step.outcome:
         case StepOutcome.ACLS_DISABLED:
             text = colors.good("ACLs are not enforced (yarn.acl.enable)")
@@ -212,6 +217,18 @@ def _step(step: Step, groups: Sequence[str], colors: Colors, *, is_new: bool) ->
         dropped = ", ".join(escape(name) for name in step.dropped_names)
         text += colors.doubtful(f" (never match: {dropped})")
     return text
+
+
+def _step_of_bindings(step: Step, colors: Colors) -> str:
+    """Return the text for an ACL that is made of Kubernetes' bindings."""
+    first = step.entries[0]
+    if step.outcome in _LISTED:
+        listed = f"lists {_LISTED[step.outcome]}{escape(first.name)}"
+        return f"{escape('; '.join(first.origins))}: {colors.good(listed)}"
+    names = [f"{each.kind or 'unknown'} {escape(each.name)}" for each in step.entries[:_MAX_NAMED]]
+    more = len(step.entries) - len(names) + step.further_entries
+    names += [f"{more} more"] if more else []
+    return f"bindings of {', '.join(names)}: no match"
 
 
 def _misplaced(acl: str, groups: Sequence[str], colors: Colors) -> str:
@@ -257,7 +274,8 @@ def grant_words(grant: AccessGrant) -> str:
             text = f"unknown {name}"
     if grant.nested:
         text += f", through {', '.join(map(escape, grant.nested))},"
-    return f"{text} {'in' if grant.queue else 'among'} {place_of(grant)}"
+    text = f"{text} {'in' if grant.queue else 'among'} {place_of(grant)}"
+    return f"{text} ({escape('; '.join(grant.origins))})" if grant.origins else text
 
 
 def place_of(grant: AccessGrant) -> str:

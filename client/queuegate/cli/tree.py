@@ -163,6 +163,8 @@ def _to_document(queue: PolicyQueue, usable: dict[Access, frozenset[str]]) -> di
         "submit_acl": queue.submit_acl,
         "admin_acl": queue.admin_acl,
     }
+    if queue.submit_acl_entries:
+        described["submit_acl_entries"] = [plain(each) for each in queue.submit_acl_entries]
     if queue.created_levels:
         described["created_levels"] = queue.created_levels
     if usable:

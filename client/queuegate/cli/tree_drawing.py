@@ -6,12 +6,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from queuegate._results import PolicyQueue, QueueTemplate
+from queuegate._types import AclEntry
 from queuegate.cli.terminal import Colors, escape
 from queuegate.policy import acl as yunikorn_acl
 from queuegate.policy.acl import Acl
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR, parent_path
+from queuegate.policy.reach import SubjectKind
 
 _MAX_SHOWN: Final = 200
 """The maximum number of queues shown by default. Levels that would exceed it are hidden."""
@@ -173,6 +175,7 @@ class Drawing:
             parsed = self._parse(acl)
             if not parsed.allows_all:
                 parts += (f"{label}{each}" for each in _describe_names(parsed, dropped))
+        parts += _describe_names(_of_entries(queue.submit_acl_entries), ())
         if (levels := queue.created_levels) > 0:
             parts.append("YARN creates queues" + (f", up to {levels} levels" if levels > 1 else ""))
         return "; ".join(parts)
@@ -190,6 +193,14 @@ class _Branch(NamedTuple):
 
 def _may(allowed: Sequence[Access]) -> str:
     return " and ".join(allowed) or "denied"
+
+
+def _of_entries(entries: Sequence[AclEntry]) -> Acl:
+    users, groups = (
+        frozenset(each.name for each in entries if each.kind is kind)
+        for kind in (SubjectKind.USER, SubjectKind.GROUP)
+    )
+    return Acl(users=users, groups=groups)
 
 
 def _describe_names(acl: Acl, dropped: Collection[str]) -> Iterator[str]:

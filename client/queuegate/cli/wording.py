@@ -28,6 +28,7 @@ _ARGUMENTS: Final = {
     "spark.spark_user": "--spark-user",
     "spark.process_user": "--process-user",
     "target_queue": "--target-queue",
+    "access": "--access",
     "real_user": "--real-user",
     "partition": "--partition",
     "prefix": "--prefix",

@@ -7,7 +7,8 @@ grammar into the same type, `Acl`.
 import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -70,6 +71,24 @@ class AclError(ValueError):
     """An invalid ACL. The message gives the reason."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Origins:
+    """Where the entries of an ACL without text come from: `RoleBinding ml/team, ClusterRole use`.
+
+    Each entry has one origin or more, by the name of the user or group.
+    """
+
+    users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self.users) + len(self.groups)
+
+
+NO_ORIGINS: Final = Origins()
+
+
 class Acl(NamedTuple):
     """A parsed ACL. An empty ACL grants no access."""
 
@@ -83,6 +102,8 @@ class Acl(NamedTuple):
     """Invalid names in the group list, in order. They never match."""
     proxies: frozenset[str] = _NOBODY
     """Services granted access on behalf of any user (Hadoop's `~name`)."""
+    origins: Origins = NO_ORIGINS
+    """The origins of the entries, if the ACL has no text because it is made of bindings."""
 
     def with_shared_names(self) -> "Acl":
         """Return an equal ACL with interned names, to save memory if the ACL is kept."""

@@ -132,7 +132,8 @@ def _acls_upwards(
     for queue in partition.upwards(path):
         if access is Access.SUBMIT:
             yield queue.path, Access.SUBMIT, queue.submit_acl
-        yield queue.path, Access.ADMIN, queue.admin_acl
+        if partition.named_grants is None:
+            yield queue.path, Access.ADMIN, queue.admin_acl
     cluster = partition.cluster
     if cluster and cluster.acls_enabled and cluster.semantics is Semantics.DOCUMENTED:
         yield CLUSTER, Access.ADMIN, cluster.admins

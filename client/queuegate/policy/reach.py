@@ -11,7 +11,7 @@ from enum import StrEnum, auto
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from queuegate.policy.acl import WILDCARD, Acl
+from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.queue import Queue
@@ -51,6 +51,8 @@ class Grant(NamedTuple):
     kind: SubjectKind
     name: str
     """`*` for everyone."""
+    origins: tuple[str, ...] = ()
+    """The bindings that make the entry, if the ACL is made of bindings."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,9 @@ class EffectiveAcl:
     def _queues(self) -> Mapping[str, Queue]:
         return {queue.path: queue for queue in self.partition.upwards(self.path)}
 
-    def users_of(self, queue: str) -> frozenset[str]:
-        """Return the users listed in the submit ACL of `queue`, a queue at or above `path`."""
-        return self._queues[queue].submit_acl.users
+    def submit_acl_of(self, queue: str) -> Acl:
+        """Return the submit ACL of `queue`, a queue at or above `path`."""
+        return self._queues[queue].submit_acl
 
     @property
     def everyone(self) -> Grant | None:
@@ -158,15 +160,18 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUse
     """
     users: dict[str, list[Grant]] = {}
     submit = acl.access is Access.SUBMIT
-    # Map each queue to the users in its submit ACL, which is evaluated before the admin ACL.
+    # Map each queue to its submit ACL, which is evaluated before the admin ACL.
     first = {
-        queue: acl.users_of(queue) if submit and queue != CLUSTER else frozenset()
+        queue: acl.submit_acl_of(queue) if submit and queue != CLUSTER else EMPTY
         for queue in {*acl.users.values()}
     }
     for user, queue in acl.users.items():
-        kind = _SUBMIT if user in first[queue] else _ADMIN
+        own = first[queue]
+        kind = _SUBMIT if user in own.users else _ADMIN
         # This is three times as fast as the NamedTuple constructor.
-        users[user] = [_new_tuple(Grant, (queue, kind, _USER, user))]
+        users[user] = [
+            _new_tuple(Grant, (queue, kind, _USER, user, own.origins.users.get(user, ())))
+        ]
     unexpanded = []
     for group in acl.groups:
         grant = acl.grant(SubjectKind.GROUP, group)
@@ -231,8 +236,13 @@ def _grant(queue: Queue | None, access: Access, kind: SubjectKind, name: str) ->
     if queue is None:
         return Grant(CLUSTER, Access.ADMIN, kind, name)
     if access is Access.SUBMIT and _lists(queue.submit_acl, kind, name):
-        return Grant(queue.path, Access.SUBMIT, kind, name)
+        return Grant(queue.path, Access.SUBMIT, kind, name, _origins(queue.submit_acl, kind, name))
     return Grant(queue.path, Access.ADMIN, kind, name)
+
+
+def _origins(acl: Acl, kind: SubjectKind, name: str) -> tuple[str, ...]:
+    names = acl.origins.users if kind is SubjectKind.USER else acl.origins.groups
+    return names.get(name, ())
 
 
 def _lists(acl: Acl, kind: SubjectKind, name: str) -> bool:

@@ -11,6 +11,7 @@ from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, yunikorn_gramma
 from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
 from queuegate.policy.created_queues import CreatedAcls, QueueCreation
 from queuegate.policy.decision import ACLS_DISABLED, IN_RECOVERY_QUEUE, NO_MATCH, Access
+from queuegate.policy.named_grants import NamedGrants, counting_groups, has_only_own_groups
 from queuegate.policy.names import (
     ROOT,
     SEPARATOR,
@@ -74,6 +75,8 @@ class Partition:
     """The names allowed in the ACLs of a YuniKorn partition."""
     creation: QueueCreation | None = None
     """The scheduler's rules for creating queues on submission, if any."""
+    named_grants: NamedGrants | None = None
+    """The grants by name of a cluster whose RBAC is the policy; None for any other policy."""
     childless_parents: frozenset[str] = frozenset()
     """The paths of queues that are marked as parents but have no child queues."""
     groups_outside_acls: frozenset[str] = frozenset()
@@ -98,6 +101,8 @@ class Partition:
         """Return the canonical form of a queue path, or None if the text is not a path."""
         if text in self.queues:
             return text
+        if self.named_grants is not None:
+            return self.named_grants.canonical_path(text)
         if self.cluster is None:
             return queue_path(text)
         return self.short_names.get(text) or yarn_queue_path(text)
@@ -107,7 +112,7 @@ class Partition:
 
         YuniKorn's `ConvertUGI` rejects names that are invalid in limits; `acl_names: any` only `*`.
         """
-        if self.cluster is not None:
+        if self.cluster is not None or self.named_grants is not None:
             return True
         return is_user_name(name) or (self.acl_names is AclNames.ANY and name != WILDCARD)
 
@@ -116,6 +121,20 @@ class Partition:
         return (
             self.cluster is not None or are_user_names(names) or all(map(self.accepts_user, names))
         )
+
+    def counting_groups(self, user: str, groups: Sequence[str] | None) -> Sequence[str] | None:
+        """Return those of a user's groups that count; None if a directory must be asked.
+
+        Only under Kubernetes' RBAC do some names not count, and do users have groups that nobody
+        needs to look up.
+
+        Args:
+            user: The user name.
+            groups: The groups that a request or a directory gives; None if they are unknown.
+        """
+        if self.named_grants is None or (groups is None and not has_only_own_groups(user)):
+            return groups
+        return counting_groups(user, groups or ())
 
     def nearest(self, path: str) -> Queue:
         """Return the queue whose ACLs are evaluated first for a path.
@@ -136,8 +155,12 @@ class Partition:
     def created(self, path: str) -> list[Queue]:
         """Return the queues that a submission to a path creates, deepest first.
 
-        The list is empty if the queue exists or would not be created.
+        The list is empty if the queue exists or would not be created. Under Kubernetes' RBAC, a
+        queue that a cluster-wide grant names counts as one that would be created.
         """
+        if self.named_grants is not None:
+            acl = None if path in self.queues else self.named_grants.acl(path)
+            return [] if acl is None else [Queue(QueueAcls(path, acl, EMPTY), self.parse_acl)]
         return [
             Queue(QueueAcls(each.path, each.submit_acl, each.admin_acl), self._parse_created)
             for each in self.created_acls(path)
@@ -151,12 +174,16 @@ class Partition:
 
     def creates(self, path: str) -> bool:
         """Return whether a submission to a path creates a queue."""
+        if self.named_grants is not None:
+            return bool(self.created(path))
         if self.creation is None or path in self.queues or path in self.short_names:
             return False
         return self.creation.creates(path, self._configured(path).path)
 
     def created_below(self, path: str) -> list[str]:
         """Return sorted paths for all queues that may be created below `path`; `*` is any name."""
+        if self.named_grants is not None:
+            return sorted(self.named_grants.paths_below(path, self.queues))
         if self.creation is None or path in self.short_names:
             return []
         nearest = self._configured(path).path

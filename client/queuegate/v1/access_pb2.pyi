@@ -691,6 +691,8 @@ class ExplainStep(_message.Message):
     MATCHED_SUBJECT_FIELD_NUMBER: _builtins.int
     DROPPED_NAMES_FIELD_NUMBER: _builtins.int
     TEMPLATE_PROPERTY_FIELD_NUMBER: _builtins.int
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    FURTHER_ENTRIES_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     """The path of the ACL's queue; empty for `yarn.admin.acl`."""
     acl: Global___AccessType.ValueType
@@ -703,9 +705,17 @@ class ExplainStep(_message.Message):
     """The matching entry, if any."""
     template_property: _builtins.str
     """For a queue that YARN will create, the property of the template that sets this ACL, if any."""
+    further_entries: _builtins.int
+    """The number of further entries."""
     @_builtins.property
     def dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Invalid names in the ACL. They never match."""
+
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___AclEntry]:
+        """The entries of an ACL that is made of Kubernetes' bindings and has no text, at most 100, starting
+        with the matching one.
+        """
 
     def __init__(
         self,
@@ -717,14 +727,50 @@ class ExplainStep(_message.Message):
         matched_subject: _builtins.str = ...,
         dropped_names: _abc.Iterable[_builtins.str] | None = ...,
         template_property: _builtins.str = ...,
+        entries: _abc.Iterable[Global___AclEntry] | None = ...,
+        further_entries: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl", b"acl", "acl_text", b"acl_text", "dropped_names", b"dropped_names", "matched_subject", b"matched_subject", "outcome", b"outcome", "queue", b"queue", "template_property", b"template_property"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl", b"acl", "acl_text", b"acl_text", "dropped_names", b"dropped_names", "entries", b"entries", "further_entries", b"further_entries", "matched_subject", b"matched_subject", "outcome", b"outcome", "queue", b"queue", "template_property", b"template_property"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainStep: _TypeAlias = ExplainStep  # noqa: Y015
+
+@_typing.final
+class AclEntry(_message.Message):
+    """An entry of an ACL that is made of Kubernetes' bindings."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ORIGINS_FIELD_NUMBER: _builtins.int
+    kind: Global___SubjectKind.ValueType
+    """The kind of subject: a user or a group."""
+    name: _builtins.str
+    """The name of the user or group."""
+    @_builtins.property
+    def origins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The bindings that name the subject, each with its role, such as
+        `RoleBinding ml/team, ClusterRole queue-user`.
+        """
+
+    def __init__(
+        self,
+        *,
+        kind: Global___SubjectKind.ValueType = ...,
+        name: _builtins.str = ...,
+        origins: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "origins", b"origins"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AclEntry: _TypeAlias = AclEntry  # noqa: Y015
 
 @_typing.final
 class ExplainGroups(_message.Message):
@@ -964,6 +1010,7 @@ class AccessGrant(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     NESTED_FIELD_NUMBER: _builtins.int
+    ORIGINS_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     """The path of the ACL's queue; empty for `yarn.admin.acl`, and while ACLs are disabled. In lower case
     in YuniKorn.
@@ -978,6 +1025,10 @@ class AccessGrant(_message.Message):
     def nested(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """For nested groups, the groups between `name` and the user, starting with the member of `name`."""
 
+    @_builtins.property
+    def origins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The bindings that make the entry, as in AclEntry, if the ACL is made of Kubernetes' bindings."""
+
     def __init__(
         self,
         *,
@@ -986,10 +1037,11 @@ class AccessGrant(_message.Message):
         kind: Global___SubjectKind.ValueType = ...,
         name: _builtins.str = ...,
         nested: _abc.Iterable[_builtins.str] | None = ...,
+        origins: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl", b"acl", "kind", b"kind", "name", b"name", "nested", b"nested", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl", b"acl", "kind", b"kind", "name", b"name", "nested", b"nested", "origins", b"origins", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -28,7 +28,7 @@ from queuegate.v1 import cursor_pb2 as queuegate_dot_v1_dot_cursor__pb2
 from queuegate.v1 import sync_pb2 as queuegate_dot_v1_dot_sync__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19queuegate/v1/policy.proto\x12\x0cqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x17queuegate/v1/sync.proto\"\x92\x01\n\nDiagnostic\x12(\n\x08severity\x18\x01 \x01(\x0e\x32\x16.queuegate.v1.Severity\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\r\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t\x12\x0e\n\x06remedy\x18\x06 \x01(\t\x12\x0c\n\x04\x66ile\x18\x07 \x01(\t\"\xb3\x01\n\x0bPolicyQueue\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nsubmit_acl\x18\x02 \x01(\t\x12\x11\n\tadmin_acl\x18\x03 \x01(\t\x12 \n\x18submit_acl_dropped_names\x18\x04 \x03(\t\x12\x1f\n\x17\x61\x64min_acl_dropped_names\x18\x05 \x03(\t\x12\x16\n\x0e\x63reated_levels\x18\x07 \x01(\rJ\x04\x08\x06\x10\x07R\x0e\x63reates_queues\"y\n\rQueueTemplate\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x17\n\nsubmit_acl\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tadmin_acl\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\r\n\x0b_submit_aclB\x0c\n\n_admin_acl\"5\n\x10GetPolicyRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\"\xe3\x03\n\x11GetPolicyResponse\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x03 \x01(\t\x12-\n\tloaded_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x06queues\x18\x05 \x03(\x0b\x32\x19.queuegate.v1.PolicyQueue\x12\x10\n\x08resolver\x18\x06 \x01(\t\x12\x12\n\npartitions\x18\x07 \x03(\t\x12-\n\x0b\x64iagnostics\x18\x08 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12\x34\n\x10reload_failed_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x12reload_diagnostics\x18\n \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12.\n\ttemplates\x18\x0b \x03(\x0b\x32\x1b.queuegate.v1.QueueTemplate\x12\x0e\n\x06\x66ormat\x18\x0c \x01(\t\x12\x11\n\tsemantics\x18\r \x01(\t\x12,\n\nunenforced\x18\x0e \x03(\x0e\x32\x18.queuegate.v1.AccessType\"8\n\x15ValidatePolicyRequest\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"V\n\x16ValidatePolicyResponse\x12\r\n\x05valid\x18\x01 \x01(\x08\x12-\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\"#\n\x13ReloadPolicyRequest\x12\x0c\n\x04wait\x18\x01 \x01(\x08\"\xd2\x01\n\x14ReloadPolicyResponse\x12\x11\n\tsucceeded\x18\x01 \x01(\x08\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12-\n\x0b\x64iagnostics\x18\x03 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12$\n\x06\x63ursor\x18\x04 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12\x12\n\nwaited_out\x18\x05 \x03(\t\x12,\n\x0bstale_gates\x18\x06 \x03(\x0b\x32\x17.queuegate.v1.StaleGate\"\x11\n\x0fGetFleetRequest\"\x9d\x01\n\x10GetFleetResponse\x12,\n\x08replicas\x18\x01 \x03(\x0b\x32\x1a.queuegate.v1.FleetReplica\x12\x11\n\tconnected\x18\x02 \x01(\x08\x12\x0e\n\x06\x61greed\x18\x03 \x01(\x08\x12\x10\n\x08problems\x18\x04 \x03(\t\x12&\n\x05gates\x18\x05 \x03(\x0b\x32\x17.queuegate.v1.FleetGate\"\x89\x01\n\tFleetGate\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x0f\n\x07replica\x18\x04 \x01(\t\x12\x14\n\x0cstale_millis\x18\x05 \x01(\x04\x12(\n\x06\x63ounts\x18\x06 \x01(\x0b\x32\x18.queuegate.v1.GateCounts\"\xac\x02\n\x0c\x46leetReplica\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x05state\x18\x02 \x01(\x0e\x32\x1a.queuegate.v1.ReplicaState\x12\x0c\n\x04self\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x0b\n\x03lag\x18\x05 \x01(\x04\x12\x17\n\x0fpolicy_revision\x18\x06 \x01(\x04\x12\x17\n\x0fpolicy_checksum\x18\x07 \x01(\t\x12\r\n\x05gates\x18\x08 \x01(\r\x12\x16\n\x0esilent_seconds\x18\t \x01(\x01\x12\'\n\x04role\x18\n \x01(\x0e\x32\x19.queuegate.v1.ReplicaRole\x12\x35\n\x0fqueue_decisions\x18\x0b \x03(\x0b\x32\x1c.queuegate.v1.QueueDecisions\"r\n\x0eQueueDecisions\x12\x11\n\tscheduler\x18\x01 \x01(\t\x12\x0c\n\x04mode\x18\x02 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x03 \x01(\x04\x12\x0e\n\x06\x64\x65nied\x18\x04 \x01(\x04\x12\x0e\n\x06warned\x18\x05 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\x04*N\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n\x0eSEVERITY_ERROR\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02*\x9b\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17REPLICA_STATE_FOLLOWING\x10\x01\x12\x19\n\x15REPLICA_STATE_JOINING\x10\x02\x12\x18\n\x14REPLICA_STATE_SILENT\x10\x03\x12\x1a\n\x16REPLICA_STATE_STARTING\x10\x04*^\n\x0bReplicaRole\x12\x1c\n\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x17\n\x13REPLICA_ROLE_SERVER\x10\x01\x12\x18\n\x14REPLICA_ROLE_WEBHOOK\x10\x02\x32\xdc\x02\n\rPolicyService\x12L\n\tGetPolicy\x12\x1e.queuegate.v1.GetPolicyRequest\x1a\x1f.queuegate.v1.GetPolicyResponse\x12[\n\x0eValidatePolicy\x12#.queuegate.v1.ValidatePolicyRequest\x1a$.queuegate.v1.ValidatePolicyResponse\x12U\n\x0cReloadPolicy\x12!.queuegate.v1.ReloadPolicyRequest\x1a\".queuegate.v1.ReloadPolicyResponse\x12I\n\x08GetFleet\x12\x1d.queuegate.v1.GetFleetRequest\x1a\x1e.queuegate.v1.GetFleetResponseBr\n\x0fio.queuegate.v1B\x0bPolicyProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19queuegate/v1/policy.proto\x12\x0cqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x17queuegate/v1/sync.proto\"\x92\x01\n\nDiagnostic\x12(\n\x08severity\x18\x01 \x01(\x0e\x32\x16.queuegate.v1.Severity\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\r\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t\x12\x0e\n\x06remedy\x18\x06 \x01(\t\x12\x0c\n\x04\x66ile\x18\x07 \x01(\t\"\xe7\x01\n\x0bPolicyQueue\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nsubmit_acl\x18\x02 \x01(\t\x12\x11\n\tadmin_acl\x18\x03 \x01(\t\x12 \n\x18submit_acl_dropped_names\x18\x04 \x03(\t\x12\x1f\n\x17\x61\x64min_acl_dropped_names\x18\x05 \x03(\t\x12\x16\n\x0e\x63reated_levels\x18\x07 \x01(\r\x12\x32\n\x12submit_acl_entries\x18\x08 \x03(\x0b\x32\x16.queuegate.v1.AclEntryJ\x04\x08\x06\x10\x07R\x0e\x63reates_queues\"y\n\rQueueTemplate\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x17\n\nsubmit_acl\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tadmin_acl\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\r\n\x0b_submit_aclB\x0c\n\n_admin_acl\"5\n\x10GetPolicyRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\"\xe3\x03\n\x11GetPolicyResponse\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x03 \x01(\t\x12-\n\tloaded_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x06queues\x18\x05 \x03(\x0b\x32\x19.queuegate.v1.PolicyQueue\x12\x10\n\x08resolver\x18\x06 \x01(\t\x12\x12\n\npartitions\x18\x07 \x03(\t\x12-\n\x0b\x64iagnostics\x18\x08 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12\x34\n\x10reload_failed_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x12reload_diagnostics\x18\n \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12.\n\ttemplates\x18\x0b \x03(\x0b\x32\x1b.queuegate.v1.QueueTemplate\x12\x0e\n\x06\x66ormat\x18\x0c \x01(\t\x12\x11\n\tsemantics\x18\r \x01(\t\x12,\n\nunenforced\x18\x0e \x03(\x0e\x32\x18.queuegate.v1.AccessType\"8\n\x15ValidatePolicyRequest\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"V\n\x16ValidatePolicyResponse\x12\r\n\x05valid\x18\x01 \x01(\x08\x12-\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\"#\n\x13ReloadPolicyRequest\x12\x0c\n\x04wait\x18\x01 \x01(\x08\"\xd2\x01\n\x14ReloadPolicyResponse\x12\x11\n\tsucceeded\x18\x01 \x01(\x08\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12-\n\x0b\x64iagnostics\x18\x03 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12$\n\x06\x63ursor\x18\x04 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12\x12\n\nwaited_out\x18\x05 \x03(\t\x12,\n\x0bstale_gates\x18\x06 \x03(\x0b\x32\x17.queuegate.v1.StaleGate\"\x11\n\x0fGetFleetRequest\"\x9d\x01\n\x10GetFleetResponse\x12,\n\x08replicas\x18\x01 \x03(\x0b\x32\x1a.queuegate.v1.FleetReplica\x12\x11\n\tconnected\x18\x02 \x01(\x08\x12\x0e\n\x06\x61greed\x18\x03 \x01(\x08\x12\x10\n\x08problems\x18\x04 \x03(\t\x12&\n\x05gates\x18\x05 \x03(\x0b\x32\x17.queuegate.v1.FleetGate\"\x89\x01\n\tFleetGate\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x0f\n\x07replica\x18\x04 \x01(\t\x12\x14\n\x0cstale_millis\x18\x05 \x01(\x04\x12(\n\x06\x63ounts\x18\x06 \x01(\x0b\x32\x18.queuegate.v1.GateCounts\"\xac\x02\n\x0c\x46leetReplica\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x05state\x18\x02 \x01(\x0e\x32\x1a.queuegate.v1.ReplicaState\x12\x0c\n\x04self\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x0b\n\x03lag\x18\x05 \x01(\x04\x12\x17\n\x0fpolicy_revision\x18\x06 \x01(\x04\x12\x17\n\x0fpolicy_checksum\x18\x07 \x01(\t\x12\r\n\x05gates\x18\x08 \x01(\r\x12\x16\n\x0esilent_seconds\x18\t \x01(\x01\x12\'\n\x04role\x18\n \x01(\x0e\x32\x19.queuegate.v1.ReplicaRole\x12\x35\n\x0fqueue_decisions\x18\x0b \x03(\x0b\x32\x1c.queuegate.v1.QueueDecisions\"r\n\x0eQueueDecisions\x12\x11\n\tscheduler\x18\x01 \x01(\t\x12\x0c\n\x04mode\x18\x02 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x03 \x01(\x04\x12\x0e\n\x06\x64\x65nied\x18\x04 \x01(\x04\x12\x0e\n\x06warned\x18\x05 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\x04*N\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n\x0eSEVERITY_ERROR\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02*\x9b\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17REPLICA_STATE_FOLLOWING\x10\x01\x12\x19\n\x15REPLICA_STATE_JOINING\x10\x02\x12\x18\n\x14REPLICA_STATE_SILENT\x10\x03\x12\x1a\n\x16REPLICA_STATE_STARTING\x10\x04*^\n\x0bReplicaRole\x12\x1c\n\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x17\n\x13REPLICA_ROLE_SERVER\x10\x01\x12\x18\n\x14REPLICA_ROLE_WEBHOOK\x10\x02\x32\xdc\x02\n\rPolicyService\x12L\n\tGetPolicy\x12\x1e.queuegate.v1.GetPolicyRequest\x1a\x1f.queuegate.v1.GetPolicyResponse\x12[\n\x0eValidatePolicy\x12#.queuegate.v1.ValidatePolicyRequest\x1a$.queuegate.v1.ValidatePolicyResponse\x12U\n\x0cReloadPolicy\x12!.queuegate.v1.ReloadPolicyRequest\x1a\".queuegate.v1.ReloadPolicyResponse\x12I\n\x08GetFleet\x12\x1d.queuegate.v1.GetFleetRequest\x1a\x1e.queuegate.v1.GetFleetResponseBr\n\x0fio.queuegate.v1B\x0bPolicyProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,40 +36,40 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'queuegate.v1.policy_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017io.queuegate.v1B\013PolicyProtoP\001ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\252\002\014Queuegate.V1'
-  _globals['_SEVERITY']._serialized_start=2284
-  _globals['_SEVERITY']._serialized_end=2362
-  _globals['_REPLICASTATE']._serialized_start=2365
-  _globals['_REPLICASTATE']._serialized_end=2520
-  _globals['_REPLICAROLE']._serialized_start=2522
-  _globals['_REPLICAROLE']._serialized_end=2616
+  _globals['_SEVERITY']._serialized_start=2336
+  _globals['_SEVERITY']._serialized_end=2414
+  _globals['_REPLICASTATE']._serialized_start=2417
+  _globals['_REPLICASTATE']._serialized_end=2572
+  _globals['_REPLICAROLE']._serialized_start=2574
+  _globals['_REPLICAROLE']._serialized_end=2668
   _globals['_DIAGNOSTIC']._serialized_start=156
   _globals['_DIAGNOSTIC']._serialized_end=302
   _globals['_POLICYQUEUE']._serialized_start=305
-  _globals['_POLICYQUEUE']._serialized_end=484
-  _globals['_QUEUETEMPLATE']._serialized_start=486
-  _globals['_QUEUETEMPLATE']._serialized_end=607
-  _globals['_GETPOLICYREQUEST']._serialized_start=609
-  _globals['_GETPOLICYREQUEST']._serialized_end=662
-  _globals['_GETPOLICYRESPONSE']._serialized_start=665
-  _globals['_GETPOLICYRESPONSE']._serialized_end=1148
-  _globals['_VALIDATEPOLICYREQUEST']._serialized_start=1150
-  _globals['_VALIDATEPOLICYREQUEST']._serialized_end=1206
-  _globals['_VALIDATEPOLICYRESPONSE']._serialized_start=1208
-  _globals['_VALIDATEPOLICYRESPONSE']._serialized_end=1294
-  _globals['_RELOADPOLICYREQUEST']._serialized_start=1296
-  _globals['_RELOADPOLICYREQUEST']._serialized_end=1331
-  _globals['_RELOADPOLICYRESPONSE']._serialized_start=1334
-  _globals['_RELOADPOLICYRESPONSE']._serialized_end=1544
-  _globals['_GETFLEETREQUEST']._serialized_start=1546
-  _globals['_GETFLEETREQUEST']._serialized_end=1563
-  _globals['_GETFLEETRESPONSE']._serialized_start=1566
-  _globals['_GETFLEETRESPONSE']._serialized_end=1723
-  _globals['_FLEETGATE']._serialized_start=1726
-  _globals['_FLEETGATE']._serialized_end=1863
-  _globals['_FLEETREPLICA']._serialized_start=1866
-  _globals['_FLEETREPLICA']._serialized_end=2166
-  _globals['_QUEUEDECISIONS']._serialized_start=2168
-  _globals['_QUEUEDECISIONS']._serialized_end=2282
-  _globals['_POLICYSERVICE']._serialized_start=2619
-  _globals['_POLICYSERVICE']._serialized_end=2967
+  _globals['_POLICYQUEUE']._serialized_end=536
+  _globals['_QUEUETEMPLATE']._serialized_start=538
+  _globals['_QUEUETEMPLATE']._serialized_end=659
+  _globals['_GETPOLICYREQUEST']._serialized_start=661
+  _globals['_GETPOLICYREQUEST']._serialized_end=714
+  _globals['_GETPOLICYRESPONSE']._serialized_start=717
+  _globals['_GETPOLICYRESPONSE']._serialized_end=1200
+  _globals['_VALIDATEPOLICYREQUEST']._serialized_start=1202
+  _globals['_VALIDATEPOLICYREQUEST']._serialized_end=1258
+  _globals['_VALIDATEPOLICYRESPONSE']._serialized_start=1260
+  _globals['_VALIDATEPOLICYRESPONSE']._serialized_end=1346
+  _globals['_RELOADPOLICYREQUEST']._serialized_start=1348
+  _globals['_RELOADPOLICYREQUEST']._serialized_end=1383
+  _globals['_RELOADPOLICYRESPONSE']._serialized_start=1386
+  _globals['_RELOADPOLICYRESPONSE']._serialized_end=1596
+  _globals['_GETFLEETREQUEST']._serialized_start=1598
+  _globals['_GETFLEETREQUEST']._serialized_end=1615
+  _globals['_GETFLEETRESPONSE']._serialized_start=1618
+  _globals['_GETFLEETRESPONSE']._serialized_end=1775
+  _globals['_FLEETGATE']._serialized_start=1778
+  _globals['_FLEETGATE']._serialized_end=1915
+  _globals['_FLEETREPLICA']._serialized_start=1918
+  _globals['_FLEETREPLICA']._serialized_end=2218
+  _globals['_QUEUEDECISIONS']._serialized_start=2220
+  _globals['_QUEUEDECISIONS']._serialized_end=2334
+  _globals['_POLICYSERVICE']._serialized_start=2671
+  _globals['_POLICYSERVICE']._serialized_end=3019
 # @@protoc_insertion_point(module_scope)

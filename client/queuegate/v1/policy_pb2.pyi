@@ -165,6 +165,7 @@ class PolicyQueue(_message.Message):
     SUBMIT_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
     ADMIN_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
     CREATED_LEVELS_FIELD_NUMBER: _builtins.int
+    SUBMIT_ACL_ENTRIES_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """The full path, in lower case in YuniKorn."""
     submit_acl: _builtins.str
@@ -183,6 +184,10 @@ class PolicyQueue(_message.Message):
     def admin_acl_dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Invalid names in the admin ACL. They never match."""
 
+    @_builtins.property
+    def submit_acl_entries(self) -> _containers.RepeatedCompositeFieldContainer[_access_pb2.AclEntry]:
+        """The entries of a submit ACL that is made of Kubernetes' bindings and has no text."""
+
     def __init__(
         self,
         *,
@@ -192,10 +197,11 @@ class PolicyQueue(_message.Message):
         submit_acl_dropped_names: _abc.Iterable[_builtins.str] | None = ...,
         admin_acl_dropped_names: _abc.Iterable[_builtins.str] | None = ...,
         created_levels: _builtins.int = ...,
+        submit_acl_entries: _abc.Iterable[_access_pb2.AclEntry] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "admin_acl_dropped_names", b"admin_acl_dropped_names", "created_levels", b"created_levels", "path", b"path", "submit_acl", b"submit_acl", "submit_acl_dropped_names", b"submit_acl_dropped_names"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "admin_acl_dropped_names", b"admin_acl_dropped_names", "created_levels", b"created_levels", "path", b"path", "submit_acl", b"submit_acl", "submit_acl_dropped_names", b"submit_acl_dropped_names", "submit_acl_entries", b"submit_acl_entries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

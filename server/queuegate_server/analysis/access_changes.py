@@ -128,7 +128,7 @@ def access_changes(
     people.
     """
     for name, before, after in partition_pairs(old, new):
-        directory = None if directories is None else directories.get(name, {})
+        directory = None if directories is None else _counting(after, directories.get(name, {}))
         expand = by_name if directory is None else people(_members(directory))
         for access in Access:
             for each in compare(before, after, access, expand):
@@ -140,6 +140,14 @@ def partition_pairs(old: PolicyFile, new: PolicyFile) -> Iterator[tuple[str, Par
     for name in sorted({*old.partitions, *new.partitions}):
         empty = build_partition(name, "", ())
         yield name, old.partitions.get(name, empty), new.partitions.get(name, empty)
+
+
+def _counting(partition: Partition, directory: GroupsByUser) -> GroupsByUser:
+    """Return each user's groups that count in a partition."""
+    return {
+        user: tuple(partition.counting_groups(user, groups) or ())
+        for user, groups in directory.items()
+    }
 
 
 def _members(directory: GroupsByUser) -> dict[str, frozenset[str]]:

@@ -18,7 +18,12 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_key, acl_positions
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.envelope import SITE_KEY, open_envelope
-from queuegate_server.formats.registry import YUNIKORN, FormatOptions
+from queuegate_server.formats.registry import (
+    KUBERNETES,
+    YUNIKORN,
+    FormatOptions,
+    open_policy,
+)
 
 STDIN_NAME: Final = "<stdin>"
 
@@ -42,9 +47,17 @@ class PolicyFile:
         """Whether the policy is in YuniKorn's format rather than YARN's."""
         return self.format_name == YUNIKORN
 
+    @property
+    def system(self) -> str:
+        """What the policy is for: YuniKorn, YARN or Kubernetes."""
+        names = {YUNIKORN: "YuniKorn", KUBERNETES: "Kubernetes"}
+        return names.get(self.format_name, "YARN")
+
     @cached_property
     def positions(self) -> Mapping[AclKey, Place]:
-        """The ACLs' positions."""
+        """The ACLs' positions; none for Kubernetes' RBAC, where many objects make one ACL."""
+        if self.format_name == KUBERNETES:
+            return {}
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
@@ -127,9 +140,8 @@ class PolicyFile:
         """All text that may contain user names, searched to find an unused name."""
         yarn = self.options.yarn
         site = open_envelope(*yarn.site, key=SITE_KEY).data if yarn.site else b""
-        return b"\n".join(
-            (open_envelope(self.data, self.name).data, site, yarn.daemon_user.encode())
-        )
+        text = open_policy(self.data, self.name, self.options).data
+        return b"\n".join((text, site, yarn.daemon_user.encode()))
 
 
 def _shell_word(text: str) -> str:

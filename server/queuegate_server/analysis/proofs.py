@@ -92,8 +92,11 @@ class Prover:
 
     def _old_policy(self, name: str) -> PolicyFile:
         policy = self._read_old(name)
-        if policy.is_yunikorn is not self.policy.is_yunikorn:
-            raise CannotProve(f"{policy.name}: one policy is for YuniKorn and the other for YARN")
+        if policy.system != self.policy.system:
+            raise CannotProve(
+                f"{policy.name}: one policy is for {policy.system} and the other for"
+                f" {self.policy.system}"
+            )
         return policy
 
     def proofs(self, world: World) -> Iterator[Proof]:

@@ -15,6 +15,7 @@ from queuegate_server.cli import EXIT_FAILURE
 from queuegate_server.files.safe_open import open_regular, read_at_most, remedy
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.findings.finding import Severity
+from queuegate_server.formats.kubernetes_rbac.manifests import ManifestFiles
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import YarnOptions
@@ -116,12 +117,17 @@ def shown_name(file: str | Path) -> str:
 
 
 def read_file(file: str | Path) -> bytes:
-    """Return the content of a file or, once, standard input. Raises OSError and Failure."""
+    """Return the content of a file, a folder with manifests or, once, standard input.
+
+    Raises OSError and Failure.
+    """
     context = click.get_current_context(silent=True)
     if file == STDIN and context is not None:
         if STDIN in context.meta:
             raise Failure("only one argument can be standard input (-)")
         context.meta[STDIN] = True
+    if file != STDIN and Path(file).is_dir():
+        return ManifestFiles((Path(file),)).read()
     with click.open_file(file, "rb") if file == STDIN else open_regular(Path(file)) as stream:
         return read_at_most(stream, MAX_BYTES)
 

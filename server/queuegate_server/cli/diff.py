@@ -248,12 +248,16 @@ def _load(
         raise Failure("only one of the two can be standard input")
     before = policies.load(old, options, config, old_site)
     after = policies.load(new, options, config)
-    if before.is_yunikorn is not after.is_yunikorn:
+    if before.system != after.system:
         # They are not comparable, because queue names follow different rules, and only YARN has
         # cluster administrators.
         if empty := [each.name for each in (before, after) if not each.data.strip()]:
             raise Failure(f"{empty[0]}: the file is empty: fill it, or name another file")
-        raise Failure("one file is for YuniKorn and the other for YARN: convert one of them first")
+        remedy = "compare two of a kind"
+        if {before.system, after.system} == {"YuniKorn", "YARN"}:
+            remedy = "convert one of them first"
+        systems = f"one file is for {before.system} and the other for {after.system}"
+        raise Failure(f"{systems}: {remedy}")
     return before, after
 
 
@@ -368,10 +372,12 @@ def _in_words(creator: Creator | None) -> str:
 def _changes(old: Acl, new: Acl) -> Iterator[str]:
     if old.allows_all is not new.allows_all:
         yield f"{'+' if new.allows_all else '-'} everyone"
-    for kind, was, now in (
-        ("user", old.users, new.users),
-        ("group", old.groups, new.groups),
-        ("proxy", old.proxies, new.proxies),
+    for kind, was, now, before, after in (
+        ("user", old.users, new.users, old.origins.users, new.origins.users),
+        ("group", old.groups, new.groups, old.origins.groups, new.origins.groups),
+        ("proxy", old.proxies, new.proxies, {}, {}),
     ):
-        for sign, names in (("+", now - was), ("-", was - now)):
-            yield from (f"{sign} {kind} {quoted(name)}" for name in sorted(names))
+        for sign, names, origins in (("+", now - was, after), ("-", was - now, before)):
+            for name in sorted(names):
+                origin = f" ({printable('; '.join(origins[name]))})" if name in origins else ""
+                yield f"{sign} {kind} {quoted(name)}{origin}"

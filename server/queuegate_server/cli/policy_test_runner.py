@@ -165,10 +165,14 @@ def _failure(
 
 
 def _created(snapshot: Snapshot, expected: Expectation) -> str:
-    """Return the path of the test's queue if only YARN will create it; otherwise ""."""
+    """Return the path of the test's queue if only YARN will create it; otherwise "".
+
+    Under Kubernetes' RBAC, a queue that a grant names need not exist.
+    """
     partition = snapshot.find(expected.partition).partition
     path = partition.canonical_path(expected.queue)
-    return path if path is not None and partition.creates(path) else ""
+    is_new = path is not None and partition.named_grants is None and partition.creates(path)
+    return path if path is not None and is_new else ""
 
 
 def _attribute_to_file(groups: ExplainedGroups) -> ExplainedGroups:

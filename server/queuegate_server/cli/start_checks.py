@@ -44,6 +44,7 @@ RESOLVER_KEY: Final = b"usergroupresolver"
 """The key contained in every policy that names a resolver."""
 
 _FOLDERS: Final = ("configs", "defaults")
+_MANIFESTS: Final = "manifests"
 _POLICIES: Final = ("policy", "policies")
 _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
 
@@ -80,7 +81,8 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
     for policy in policies or (None,):
         name = str(config) if policy is None else policy
         try:
-            open_regular(Path(name)).close()
+            if not Path(name).is_dir():
+                open_regular(Path(name)).close()
         except OSError as error:
             yield name, error
             continue
@@ -191,7 +193,9 @@ def _check(
         return [*error.diagnostics], None
     unreadable_keys = {}
     for location, path in (*_files(settings), *_validated_files(settings, absent_files or ())):
-        fault = _read_error(path, is_folder=location[-1] in _FOLDERS)
+        may_be_folder = location[-1] == "path" or _MANIFESTS in location
+        is_folder = location[-1] in _FOLDERS or (may_be_folder and path.is_dir())
+        fault = _read_error(path, is_folder=is_folder)
         if isinstance(fault, FileNotFoundError) and absent_files is not None:
             message = f"{path} does not exist on this machine, and was not checked"
             remedy = "ignore this if the pod mounts it"
@@ -205,6 +209,7 @@ def _check(
         *_listener_faults(settings, source_map, unreadable_keys),
         *_audit_faults(settings, source_map, absent_files),
         *_contradictions(settings, source_map),
+        *_not_served(settings, source_map),
         *webhook_warnings(settings, source_map),
     ]
     is_policy_missing = any(location[0] in _POLICIES for location in unreadable_keys)
@@ -218,6 +223,8 @@ def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
         for key in _POLICY_FILES:
             if (path := getattr(source, key)) is not None:
                 yield (*above, key), path
+        for number, path in enumerate(source.kubernetes.manifests if source.kubernetes else ()):
+            yield (*above, "kubernetes", _MANIFESTS, number), path
     if settings.callers.token_file is not None:
         yield ("callers", "token_file"), settings.callers.token_file
     for above, tls in _certificates(settings):
@@ -340,6 +347,16 @@ def _audit_faults(
         return
     message = f"the folder {path.parent} does not exist"
     yield source_map.diagnostic(("audit", "path"), message, "create it, or name another file")
+
+
+def _not_served(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
+    """Yield a warning for each policy that a server refuses."""
+    for position, source in enumerate(settings.sources):
+        if source.kubernetes is not None:
+            above: Location = ("policies", position) if settings.policies else ("policy",)
+            message = "only commands that need no server read it; `serve` refuses it"
+            remedy = "use it for check, explain, who-can, tree, lint, diff and test"
+            yield source_map.warning((*above, "kubernetes"), message, remedy)
 
 
 def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:

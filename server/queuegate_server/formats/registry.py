@@ -14,6 +14,10 @@ from queuegate_server.formats.diagnostics import (
     sort_diagnostics,
 )
 from queuegate_server.formats.envelope import FORMATS_BY_KEY, Policy, open_envelope
+from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.lint import lint_rbac
+from queuegate_server.formats.kubernetes_rbac.load import load_rbac
+from queuegate_server.formats.kubernetes_rbac.manifests import are_manifests, has_rbac
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.lint import lint_scheduler, lint_site
 from queuegate_server.formats.yarn.load import YarnOptions, load_scheduler
@@ -29,10 +33,12 @@ from queuegate_server.formats.yunikorn.load import (
 )
 
 YUNIKORN: Final = "yunikorn"
+KUBERNETES: Final = "kubernetes"
+"""Kubernetes' RBAC, with the queues of its schedulers."""
 SPARK_DEFAULTS: Final = "spark-defaults"
 YARN_SITE: Final = "yarn-site"
 
-FORMATS: Final = frozenset({YUNIKORN, *SCHEDULERS})
+FORMATS: Final = frozenset({YUNIKORN, KUBERNETES, *SCHEDULERS})
 FILE_FORMATS: Final = FORMATS | {SPARK_DEFAULTS, YARN_SITE}
 """The formats of all files that can be checked: policies and their companion files."""
 
@@ -69,6 +75,7 @@ class FormatOptions:
     default_acl_names: AclNames = AclNames.YUNIKORN
     """The names allowed in the ACLs of partitions that `acl_names` does not list."""
 
+    rbac: RbacOptions = field(default_factory=RbacOptions)
     has_acl_names_option: bool = False
     """Whether the user may pass --acl-names, for remedies."""
 
@@ -98,6 +105,8 @@ def detect_format(data: bytes) -> str:
     May decompress and parse the whole text, which can take seconds and a lot of memory. For
     untrusted text, use a child process or `detect_bare_format`.
     """
+    if are_manifests(data):
+        return KUBERNETES
     try:
         return format_of(open_envelope(data, ""))
     except ParseError:
@@ -113,12 +122,15 @@ def detect_bare_format(data: bytes) -> str:
     """Detect the format of a bare policy from the beginning of its text.
 
     XML is recognized by its root element, or, if no element is found, by a declaration at the
-    beginning, because a document type can hide the element. All other text is in YuniKorn's format.
+    beginning, because a document type can hide the element. Text with an object of Kubernetes' RBAC
+    is Kubernetes'. All other text is in YuniKorn's format.
     """
     start = data[:_MAX_SNIFFED_BYTES]
     if tag := _FIRST_TAG.match(start):
         return _FORMAT_BY_FIRST_TAG.get(tag[1], _OTHER_XML_FORMAT)
-    return _OTHER_XML_FORMAT if _MARKUP.match(start) else YUNIKORN
+    if _MARKUP.match(start):
+        return _OTHER_XML_FORMAT
+    return KUBERNETES if has_rbac(data) else YUNIKORN
 
 
 def format_mismatch(text: Policy, expected: str) -> str:
@@ -129,8 +141,10 @@ def format_mismatch(text: Policy, expected: str) -> str:
     detected = format_of(text)
     if detected == expected:
         return ""
+    if detected == KUBERNETES:
+        return "has objects of Kubernetes' RBAC"
     if detected == YUNIKORN:
-        return "is not XML"
+        return "has no object of Kubernetes' RBAC" if expected == KUBERNETES else "is not XML"
     if not text.key:
         tag = _FIRST_TAG.match(text.data)
         if tag is None:
@@ -145,6 +159,8 @@ def detect_file_format(data: bytes) -> str:
     """Return a file's format from `FILE_FORMATS`. The caveats in `detect_format` apply."""
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         return SPARK_DEFAULTS
+    if are_manifests(data):
+        return KUBERNETES
     try:
         return _file_format_of(open_envelope(data, ""))
     except ParseError:
@@ -159,8 +175,17 @@ def _file_format_of(text: Policy) -> str:
 
 
 def open_policy(data: bytes, file: str, options: FormatOptions) -> Policy:
-    """Extract a policy from its envelope unless `options.is_bare` is set. Raises ParseError."""
-    return Policy(data, file) if options.is_bare else open_envelope(data, file)
+    """Extract a policy from its envelope, unless `options.is_bare` is set or it is RBAC, which has
+    none. Raises ParseError.
+    """
+    if options.is_bare or are_manifests(data):
+        return Policy(data, file)
+    try:
+        return open_envelope(data, file)
+    except ParseError:
+        if has_rbac(data):  # beside ConfigMaps without a policy, or not YAML
+            return Policy(data, file)
+        raise
 
 
 def load_policy(
@@ -189,6 +214,9 @@ def load_opened(format_name: str, text: Policy, options: FormatOptions) -> LoadR
             options.resolver_types,
             has_option=options.has_acl_names_option,
         )
+    elif format_name == KUBERNETES:
+        partition, diagnostics = load_rbac(text.data, text.file, options.rbac)
+        partitions = {partition.name: partition} if partition else {}
     else:
         loaded, diagnostics = load_scheduler(format_name, text.data, text.file, options.yarn)
         partitions = {loaded.partition.name: loaded.partition} if loaded else {}
@@ -214,6 +242,8 @@ def _lint(format_name: str, text: Policy, options: FormatOptions) -> tuple[Diagn
     if format_name == YUNIKORN:
         known = options.yarn.known_names
         warnings = lint_queues(text.data, text.file, options.acl_names_of, known)
+    elif format_name == KUBERNETES:
+        warnings = lint_rbac(text.data, text.file, options.rbac)
     else:
         warnings = lint_scheduler(format_name, text.data, text.file, options.yarn)
     return text.in_file(warnings)
@@ -248,7 +278,7 @@ def check_file(
     diagnostics = loaded.diagnostics
     if format_name == YUNIKORN:
         diagnostics = (*diagnostics, *missing_default_partition(file, loaded.partitions))
-    elif options.yarn.site is not None and loaded.partitions:
+    elif format_name in SCHEDULERS and options.yarn.site is not None and loaded.partitions:
         site, _ = read_site(options.yarn.site, options.yarn.semantics, format_name)
         notes = own_decisions(
             site.configuration, options.yarn.site[1], format_name, text.data, text.file

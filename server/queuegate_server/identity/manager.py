@@ -300,7 +300,7 @@ def _key(settings: IdentitySettings, partition: Partition) -> ResolverKey:
     if name is None:
         default = (
             resolver_types.YUNIKORN_DEFAULT
-            if partition.cluster is None
+            if partition.cluster is None and partition.named_grants is None
             else resolver_types.YARN_DEFAULT
         )
         return ResolverKey(partition.resolver_type or default, "policy")
@@ -334,6 +334,15 @@ def _definition(
             # These are never ChainOptions, because `_members` has expanded the chain, and
             # chains cannot be nested.
             options = cast("ResolverOptions", configured.options)
+            if configured.type == resolver_types.YUNIKORN_DEFAULT and partition.named_grants:
+                raise UnusableResolver(
+                    partition,
+                    key,
+                    f"partition {partition.name!r} uses the resolver {key.name!r} of type none,"
+                    " which puts each user into a group of that name, but its policy is"
+                    " Kubernetes' RBAC, whose groups are others",
+                    f"set {setting} to use another one, or `resolvers.{key.name}.type: no_groups`",
+                )
             return find_type(configured.type), options
         resolver_type = find_type(key.name)
         return resolver_type, resolver_type.Options()

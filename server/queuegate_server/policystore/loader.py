@@ -19,6 +19,7 @@ from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import Content, FileWatcher, OneFile, checksum
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors
 from queuegate_server.formats.findings.finding import Severity
+from queuegate_server.formats.kubernetes_rbac.manifests import ManifestFiles
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.resolver_types import types
 from queuegate_server.policystore import parser_process
@@ -103,7 +104,7 @@ class QueuesFile(OneFile):
 
 class _Policy(NamedTuple):
     stated: PolicySource
-    source: ConfigMaps | QueuesFile
+    source: ConfigMaps | QueuesFile | ManifestFiles
     policy: FileWatcher[bytes]
     site: FileWatcher[bytes] | None
     spark: FileWatcher[bytes] | None
@@ -199,8 +200,15 @@ class PolicyLoader:
         return ParseJob(tuple(texts), combined, self._settings.yarn_partitions)
 
 
-def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
-    """Return a policy's file source. If no file is configured, it reads the embedded default."""
+def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile | ManifestFiles:
+    """Return a policy's file source. If no file is configured, it reads the embedded default.
+
+    A folder instead of a file holds manifests with Kubernetes' RBAC.
+    """
+    if source.kubernetes is not None:
+        return ManifestFiles(source.kubernetes.manifests)
+    if source.path is not None and source.path.is_dir():
+        return ManifestFiles((source.path,))
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

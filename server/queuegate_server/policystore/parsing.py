@@ -31,6 +31,7 @@ from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.registry import (
     DEFAULT_OPTIONS,
+    KUBERNETES,
     YUNIKORN,
     FormatOptions,
     LoadResult,
@@ -206,11 +207,14 @@ def _load(text: PolicyText) -> tuple[str, LoadResult]:
         keys = ", ".join(text.yarn_keys)
         fault = "settings-for-yarn" if opened.data.strip() else "empty-file"
         wrong = (diagnostic_of(finding(fault, keys=keys), name, 1, 1),)
+    elif format_name == KUBERNETES and text.yarn_keys:
+        found = finding("settings-for-yarn-beside-rbac", keys=", ".join(text.yarn_keys))
+        wrong = (diagnostic_of(found, name, 1, 1),)
     elif opened.data.strip() and (mismatch := format_mismatch(opened, format_name)):
         expected = "a queues.yaml" if format_name == YUNIKORN else f"the format {format_name}"
         found = finding("other-format", expected=expected, mismatch=mismatch)
         wrong = (diagnostic_of(found, name, 1, 1),)
-    if wrong and format_name == YUNIKORN:
+    if wrong and format_name in {YUNIKORN, KUBERNETES}:
         return format_name, LoadResult({}, wrong)
     loaded = load_opened(format_name, opened, text.options)
     # The detected format may be wrong if the file can be loaded in the expected one.

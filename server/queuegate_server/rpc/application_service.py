@@ -178,7 +178,7 @@ def _query(
         application, target = _application(request, action, served, violations)
     if violations or action is None or served is None:
         raise InvalidRequest(violations)
-    asserted = validation.trusted_groups(groups, served, trusted=trusted)
+    asserted = validation.trusted_groups(user, groups, served, trusted=trusted)
     if kind == "spark":
         return _spark_query(request.spark, served, action, user, asserted)
     partition = served.partition

@@ -112,7 +112,7 @@ class ColumnsReader:
         path, of_queue = self._paths[queue_index]
         if of_user or of_queue:
             violations += of_user + of_queue
-        access = validation.access_kind(self._request.access, violations)
+        access = validation.access_kind(self._request.access, served, violations)
         if violations or served is None or access is None:
             raise InvalidRequest(violations)
         return Query(user, groups, served, path, access)
@@ -128,7 +128,7 @@ class ColumnsReader:
         violations: validation.Violations = []
         user, groups = validation.user_and_groups(self._request.users[index], served, violations)
         if served is not None:
-            groups = validation.trusted_groups(groups, served, trusted=self._trusted)
+            groups = validation.trusted_groups(user, groups, served, trusted=self._trusted)
         return user, groups, violations
 
     def _path(

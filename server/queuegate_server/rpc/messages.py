@@ -2,7 +2,8 @@
 
 import bisect
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -46,6 +47,8 @@ _SUBJECT_KINDS: Final = {
     kind: access_pb2.SubjectKind.Value(f"SUBJECT_KIND_{kind.name}") for kind in SubjectKind
 }
 _MAX_UINT64: Final = 2**64 - 1
+MAX_ENTRIES: Final = 100
+"""The maximum number of entries in the explanation of an ACL that is made of bindings."""
 _SEVERITIES: Final = {
     severity: policy_pb2.Severity.Value(f"SEVERITY_{severity.name}")
     for severity in (Severity.ERROR, Severity.WARNING)
@@ -129,7 +132,16 @@ def grant_message(grant: Grant, nested: Iterable[str] = ()) -> access_pb2.Access
         kind=_SUBJECT_KINDS[grant.kind],
         name=grant.name,
         nested=nested,
+        origins=grant.origins,
     )
+
+
+def acl_entries(acl: Acl, first: str = "") -> Iterator[access_pb2.AclEntry]:
+    """Yield the entries of an ACL that is made of bindings, the one named `first` first."""
+    kinds = ((SubjectKind.USER, acl.origins.users), (SubjectKind.GROUP, acl.origins.groups))
+    entries = [(kind, name, origins) for kind, names in kinds for name, origins in names.items()]
+    for kind, name, origins in sorted(entries, key=lambda each: (each[1] != first, each)):
+        yield access_pb2.AclEntry(kind=_SUBJECT_KINDS[kind], name=name, origins=origins)
 
 
 def timestamp(wall_seconds: float) -> Timestamp:
@@ -151,6 +163,7 @@ def stale_gates(gates: Iterable[StaleGate]) -> list[cursor_pb2.StaleGate]:
 
 def _step(step: Step) -> access_pb2.ExplainStep:
     acl = step.acl or Acl()
+    entries = [*islice(acl_entries(acl, step.matched_subject), MAX_ENTRIES)]
     return access_pb2.ExplainStep(
         queue=step.queue,
         acl=ACCESS_TYPES[step.kind],
@@ -158,6 +171,8 @@ def _step(step: Step) -> access_pb2.ExplainStep:
         outcome=_OUTCOMES[step.outcome],
         matched_subject=step.matched_subject,
         dropped_names=(*acl.dropped_users, *acl.dropped_groups),
+        entries=entries,
+        further_entries=len(acl.origins) - len(entries),
         template_property=""
         if step.template is None or step.kind is None
         else template_property(step.template.path, step.template.kind, step.kind),

@@ -12,21 +12,27 @@ from queuegate.policy.created_queues import QueueCreation, trailing_wildcards
 from queuegate.policy.decision import ACLS_DISABLED, Access
 from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, is_at_or_below
 from queuegate.policy.queue import Queue
-from queuegate.policy.yarn_acl import Cluster
+from queuegate.policy.tree import Partition
 from queuegate.v1 import policy_pb2, sync_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import WEBHOOK, ReplicaView
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors
 from queuegate_server.formats.findings.finding import Severity
-from queuegate_server.formats.registry import FILE_FORMATS, YUNIKORN, FormatOptions
+from queuegate_server.formats.registry import FILE_FORMATS, KUBERNETES, YUNIKORN, FormatOptions
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import validation
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.load_shedding import LongCallQueue, Slot
-from queuegate_server.rpc.messages import ACCESS_TYPES, diagnostics, stale_gates, timestamp
+from queuegate_server.rpc.messages import (
+    ACCESS_TYPES,
+    acl_entries,
+    diagnostics,
+    stale_gates,
+    timestamp,
+)
 from queuegate_server.runtime.pacing import Pace
 from queuegate_server.sync.changes import Changes
 from queuegate_server.sync.connected import ConnectedGate
@@ -86,7 +92,7 @@ class PolicyServicer:
             resolver=served.groups.resolver_name,
             partitions=names,
             diagnostics=diagnostics(snapshot.warnings),
-            format=_format(cluster),
+            format=_format(served.partition),
             semantics=cluster.semantics if cluster else "",
             unenforced=[
                 ACCESS_TYPES[each]
@@ -225,7 +231,10 @@ def _replica(replica: ReplicaView) -> policy_pb2.FleetReplica:
     )
 
 
-def _format(cluster: Cluster | None) -> str:
+def _format(partition: Partition) -> str:
+    if partition.named_grants is not None:
+        return KUBERNETES
+    cluster = partition.cluster
     if cluster is None:
         return YUNIKORN
     return "capacity-scheduler" if cluster.has_short_names else "fair-scheduler"
@@ -251,4 +260,5 @@ def _queue(queue: Queue, creation: QueueCreation | None) -> policy_pb2.PolicyQue
         submit_acl_dropped_names=(*submit.dropped_users, *submit.dropped_groups),
         admin_acl_dropped_names=(*admin.dropped_users, *admin.dropped_groups),
         created_levels=creator.levels if creator else 0,
+        submit_acl_entries=acl_entries(submit),
     )

@@ -19,6 +19,7 @@ from cachetools import TTLCache
 
 from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import NO_MATCH, Access, Decision
+from queuegate.policy.named_grants import SYSTEM
 from queuegate.policy.reach import EffectiveAcl, Grant, SubjectKind, effective_acl
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, GroupsUnavailable, Query, Snapshot
@@ -160,6 +161,8 @@ class UserLister:
             slot.release()
             await query.served.groups.members(members)
             await slot.reacquire()
+            if query.served.partition.named_grants is not None:
+                _hide_members_of_system_groups(members)
         groups: dict[str, list[str]] = {}
         for group, listed in members.groups.items():
             async for user in _with_pauses(listed.users, slot):
@@ -194,6 +197,14 @@ class UserLister:
 
 
 _NOT_DECIDED: Final = f"not all users on the page were checked within {CONFIRM_SECONDS:g} s"
+
+
+def _hide_members_of_system_groups(members: MemberListing) -> None:
+    """Remove the members that a directory has for groups whose members only Kubernetes knows."""
+    for name, group in members.groups.items():
+        if name.startswith(SYSTEM):
+            group.users.clear()
+            members.done(name, "only Kubernetes knows the members of its own groups")
 
 
 def _user(

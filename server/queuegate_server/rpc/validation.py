@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
+from queuegate.policy.named_grants import KINDS
 from queuegate.policy.names import (
     CONTROL_CHARACTER,
     DEFAULT_PARTITION,
@@ -43,6 +44,15 @@ _PRINTABLE_ASCII: Final = bytes(range(0x20, 0x7F))
 _NOT_A_PATH: Final = (
     "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
     " A-Z a-z 0-9 _ : # / @ - joined by dots"
+)
+_NOT_OF_KUBERNETES: Final = (
+    "is not a queue of Kubernetes: write root.KIND.NAMESPACE.NAME, such as"
+    " root.localqueues.ml.training, or root.KIND.NAME for a kind without namespaces, in lower case,"
+    " with _dot_ for each dot in a name and at most 64 characters between dots; the kinds are "
+    + ", ".join(kind.level for kind in KINDS)
+)
+_ONE_VERB: Final = (
+    "is not in Kubernetes' RBAC, where one verb grants the use of a queue: ask for submit"
 )
 _NOT_A_YARN_PATH: Final = "is not a queue path: write names joined by dots, none of them empty"
 _NOT_A_YUNIKORN_USER: Final = (
@@ -83,6 +93,7 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
         or (optional_names and not is_short_name(optional_names))
         or (path := text if text in partition.queues else partition.canonical_path(text)) is None
         or (groups and not partition.accepts_user(user))
+        or partition.named_grants is not None
     ):
         return query_field_by_field(request, snapshot, trusted=trusted)
     is_trusted = groups and trusted and served.trust_provided_groups
@@ -98,12 +109,12 @@ def query_field_by_field(request: _QueueRequest, snapshot: Snapshot, *, trusted:
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
     path = queue("queue", request.queue, served, violations)
-    access = access_kind(request.access, violations)
+    access = access_kind(request.access, served, violations)
     if real_user := request.real_user:
         check_name("real_user", real_user, violations)
     if violations or served is None or access is None:
         raise InvalidRequest(violations)
-    asserted = trusted_groups(groups, served, trusted=trusted)
+    asserted = trusted_groups(user, groups, served, trusted=trusted)
     return Query(user, asserted, served, path, access, real_user)
 
 
@@ -115,14 +126,14 @@ def list_query(
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
     prefix = optional_queue("prefix", request.prefix, served, violations)
-    access = access_kind(request.access, violations)
+    access = access_kind(request.access, served, violations)
     if request.page_size < 0:
         violations.append(("page_size", "is negative"))
     after = optional_queue("page_token", request.page_token, served, violations)
     check_name("real_user", request.real_user, violations)
     if violations or served is None or access is None:
         raise InvalidRequest(violations)
-    asserted = trusted_groups(groups, served, trusted=trusted)
+    asserted = trusted_groups(user, groups, served, trusted=trusted)
     return Query(user, asserted, served, prefix, access, request.real_user), after
 
 
@@ -143,7 +154,7 @@ def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> Use
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     path = queue("queue", request.queue, served, violations)
-    access = access_kind(request.access, violations)
+    access = access_kind(request.access, served, violations)
     if request.page_size < 0:
         violations.append(("page_size", "is negative"))
     if violations or served is None or access is None:
@@ -161,10 +172,14 @@ def is_valid_user_name(name: str) -> bool:
 
 
 def trusted_groups(
-    groups: Sequence[str] | None, served: ServedPartition, *, trusted: bool
+    user: str, groups: Sequence[str] | None, served: ServedPartition, *, trusted: bool
 ) -> Sequence[str] | None:
-    """Return the asserted groups if the partition and the caller's rights allow them, else None."""
-    return groups if trusted and served.trust_provided_groups else None
+    """Return the groups that count without a look-up; None to look them up.
+
+    These are the asserted groups, if the partition and the caller's rights allow them.
+    """
+    asserted = groups if trusted and served.trust_provided_groups else None
+    return served.partition.counting_groups(user, asserted)
 
 
 def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> ServedPartition | None:
@@ -268,7 +283,9 @@ def queue(field: str, text: str, served: ServedPartition | None, violations: Vio
         return ""
     path = served.partition.canonical_path(text) if served else queue_path(text)
     if path is None:
-        violations.append((field, _NOT_A_YARN_PATH if is_yarn else _NOT_A_PATH))
+        is_rbac = served is not None and served.partition.named_grants is not None
+        fault = _NOT_OF_KUBERNETES if is_rbac else _NOT_A_PATH
+        violations.append((field, _NOT_A_YARN_PATH if is_yarn else fault))
         return ""
     return path
 
@@ -280,11 +297,15 @@ def optional_queue(
     return queue(field, text, served, violations) if text else ""
 
 
-def access_kind(value: int, violations: Violations) -> Access | None:
+def access_kind(
+    value: int, served: ServedPartition | None, violations: Violations
+) -> Access | None:
     """Check and convert a request's access type; return None if it is invalid."""
     access = ACCESS.get(value)
     if access is None:
         violations.append(("access", "must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"))
+    elif access is Access.ADMIN and served is not None and served.partition.named_grants:
+        violations.append(("access", _ONE_VERB))
     return access
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from queuegate_server.decisions.core import DecisionCore
 from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.reloads import ReloadCause
 from queuegate_server.sync.changes import NotReached
 
@@ -38,7 +39,17 @@ async def load_first(core: DecisionCore, stop: asyncio.Event) -> bool:
     state = loading.result()
     if not state.succeeded:
         raise CannotServe(state.diagnostics)
+    policy = core.engine.snapshot.policy
+    if any(each.named_grants for each in policy.partitions.values()):
+        raise CannotServe((_not_served(policy.source),))
     return True
+
+
+def _not_served(source: str) -> Diagnostic:
+    """Return why a policy that is Kubernetes' RBAC is not served: gates would fold its names."""
+    message = "Kubernetes' RBAC is only for commands that need no server"
+    remedy = "serve a queues.yaml or a YARN scheduler file"
+    return Diagnostic(source, 0, 0, Severity.ERROR, message, remedy)
 
 
 async def _invalidate(core: DecisionCore, partition: str, users: Collection[str]) -> bool:

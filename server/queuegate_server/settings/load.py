@@ -69,6 +69,8 @@ _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
 """Values that start with one of these characters are YAML; all others are plain text."""
 _FOLDER_KEYS: Final = frozenset({"configs", "defaults", "group"})
 """The keys of a policy in ConfigMaps. A policy file on the command line replaces them."""
+_RBAC: Final = "kubernetes"
+"""The key of a policy that is RBAC. A policy file on the command line replaces its manifests."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
 _STRICT: Final = "admission"
 """The section where a key without a value is an error. A default might switch off a check."""
@@ -167,6 +169,10 @@ def _replace_policy(tree: dict[str, Any], source_map: SourceMap) -> list[Diagnos
             for key, value in tree["policy"].items()
             if key not in _FOLDER_KEYS or origins.get(("policy", key), "").startswith(OPTION)
         }
+        if isinstance(rbac := tree["policy"].get(_RBAC), dict):
+            path = tree["policy"].pop("path")
+            tree["policy"][_RBAC] = {**rbac, "manifests": path}
+            origins["policy", _RBAC, "manifests"] = origins.pop(("policy", "path"))
     elif not origin.startswith(SET):
         del tree["policy"]
         file = origin if origin.startswith(OPTION) else "the policy file"

@@ -13,6 +13,7 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import Section, distinct_keys
+from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.identity.options import PartitionOptions
@@ -38,6 +39,32 @@ def _partition_name(name: str) -> str:
             f"{name or '(empty)'} is not a partition name: write it as in the policy, without `[…]`"
         )
     return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
+
+
+def _paths(value: object) -> object:
+    """Return a list of paths for a single one, which `--policy` gives."""
+    return [value] if isinstance(value, str) else value
+
+
+class KubernetesPolicy(Section):
+    """A policy that is Kubernetes' own RBAC: who may use which queue of Kueue, KAI-Scheduler,
+    Volcano or Koordinator. Only commands that need no server read it.
+    """
+
+    manifests: Annotated[tuple[FilePath, ...], BeforeValidator(_paths), Field(min_length=1)]
+    """Files and folders with roles, bindings and queues, as `kubectl get -o yaml`, `helm template`
+    and `kustomize build` print them. A folder stands for all YAML and JSON files below it."""
+    verb: Annotated[str, Field(pattern=r"^[a-z]+$")] = "use"
+    """The verb that a rule grants on a queue for its use."""
+    namespaced_grants: bool = False
+    """Whether a RoleBinding may also grant queues of KAI-Scheduler and Volcano, which have no
+    namespace, to the objects in its namespace. Whoever may use all resources in a namespace may
+    then use every queue there."""
+
+    @property
+    def rbac(self) -> RbacOptions:
+        """The options for reading RBAC."""
+        return RbacOptions(self.verb, self.namespaced_grants)
 
 
 class PolicySource(Section):
@@ -67,11 +94,19 @@ class PolicySource(Section):
     group: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
     """The policy group. Its queues are in the key GROUP.yaml. If unset, the ConfigMaps' key
     service.policyGroup names it; the default is queues."""
+    kubernetes: KubernetesPolicy | None = None
+    """Instead of `path`: Kubernetes' RBAC."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.path is not None and (self.configs or self.defaults):
             raise ValueError("path cannot be combined with configs or defaults; keep one of them")
+        if self.kubernetes is not None:
+            others = {key for key in self.model_fields_set if key not in {"kubernetes", "path"}}
+            if self.path is not None or others:
+                keys = ", ".join(sorted({*others, *(["path"] if self.path else [])}))
+                raise ValueError(f"kubernetes cannot be combined with {keys}; keep one of them")
+            return self
         for_yarn = self.for_yarn
         if self.format not in {None, "yunikorn"}:
             for_yarn = ("format", *for_yarn)
@@ -96,7 +131,7 @@ class PolicySource(Section):
     @property
     def is_set(self) -> bool:
         """Whether the source is configured."""
-        return bool(self.path or self.configs or self.defaults)
+        return bool(self.path or self.configs or self.defaults or self.kubernetes)
 
 
 class PartitionSettings(PartitionOptions):
@@ -148,7 +183,7 @@ def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
     if not sources:
         raise ValueError("is empty: name a policy, or remove the key")
     if not all(source.is_set for source in sources):
-        raise ValueError("each entry needs path, configs or defaults")
+        raise ValueError("each entry needs path, configs, defaults or kubernetes")
     return sources
 
 
@@ -213,8 +248,9 @@ class Settings(Section):
             for name, each in self.partitions.items()
             if "acl_names" in each.model_fields_set
         }
+        rbac = source.kubernetes.rbac if source.kubernetes else RbacOptions()
         return FormatOptions(
-            acl_names, resolver_types, yarn, is_bare, default_acl_names=self.default_acl_names
+            *(acl_names, resolver_types, yarn, is_bare, self.default_acl_names), rbac=rbac
         )
 
     @property

@@ -129,7 +129,7 @@ def test_a_document_without_partitions_is_valid_with_a_warning() -> None:
 def test_unknown_format() -> None:
     with pytest.raises(ValueError, match="unknown policy format 'hadoop'; use one of cap"):
         load_policy("hadoop", b"", "f")
-    assert sorted(FORMATS) == ["capacity-scheduler", "fair-scheduler", "yunikorn"]
+    assert sorted(FORMATS) == ["capacity-scheduler", "fair-scheduler", "kubernetes", "yunikorn"]
 
 
 def test_merged_queues_have_the_position_of_their_source() -> None:

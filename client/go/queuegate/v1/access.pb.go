@@ -1237,8 +1237,13 @@ type ExplainStep struct {
 	DroppedNames []string `protobuf:"bytes,6,rep,name=dropped_names,json=droppedNames,proto3" json:"dropped_names,omitempty"`
 	// For a queue that YARN will create, the property of the template that sets this ACL, if any.
 	TemplateProperty string `protobuf:"bytes,7,opt,name=template_property,json=templateProperty,proto3" json:"template_property,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The entries of an ACL that is made of Kubernetes' bindings and has no text, at most 100, starting
+	// with the matching one.
+	Entries []*AclEntry `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
+	// The number of further entries.
+	FurtherEntries uint32 `protobuf:"varint,9,opt,name=further_entries,json=furtherEntries,proto3" json:"further_entries,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ExplainStep) Reset() {
@@ -1320,6 +1325,85 @@ func (x *ExplainStep) GetTemplateProperty() string {
 	return ""
 }
 
+func (x *ExplainStep) GetEntries() []*AclEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ExplainStep) GetFurtherEntries() uint32 {
+	if x != nil {
+		return x.FurtherEntries
+	}
+	return 0
+}
+
+// An entry of an ACL that is made of Kubernetes' bindings.
+type AclEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kind of subject: a user or a group.
+	Kind SubjectKind `protobuf:"varint,1,opt,name=kind,proto3,enum=queuegate.v1.SubjectKind" json:"kind,omitempty"`
+	// The name of the user or group.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The bindings that name the subject, each with its role, such as
+	// `RoleBinding ml/team, ClusterRole queue-user`.
+	Origins       []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AclEntry) Reset() {
+	*x = AclEntry{}
+	mi := &file_queuegate_v1_access_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AclEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AclEntry) ProtoMessage() {}
+
+func (x *AclEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_access_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AclEntry.ProtoReflect.Descriptor instead.
+func (*AclEntry) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *AclEntry) GetKind() SubjectKind {
+	if x != nil {
+		return x.Kind
+	}
+	return SubjectKind_SUBJECT_KIND_UNSPECIFIED
+}
+
+func (x *AclEntry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AclEntry) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
 // The groups of an explained decision, with their origin.
 type ExplainGroups struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1337,7 +1421,7 @@ type ExplainGroups struct {
 
 func (x *ExplainGroups) Reset() {
 	*x = ExplainGroups{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[10]
+	mi := &file_queuegate_v1_access_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1433,7 @@ func (x *ExplainGroups) String() string {
 func (*ExplainGroups) ProtoMessage() {}
 
 func (x *ExplainGroups) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[10]
+	mi := &file_queuegate_v1_access_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1446,7 @@ func (x *ExplainGroups) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainGroups.ProtoReflect.Descriptor instead.
 func (*ExplainGroups) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{10}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExplainGroups) GetOrigin() GroupsOrigin {
@@ -1416,7 +1500,7 @@ type ExplainQueueAccessResponse struct {
 
 func (x *ExplainQueueAccessResponse) Reset() {
 	*x = ExplainQueueAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[11]
+	mi := &file_queuegate_v1_access_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1512,7 @@ func (x *ExplainQueueAccessResponse) String() string {
 func (*ExplainQueueAccessResponse) ProtoMessage() {}
 
 func (x *ExplainQueueAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[11]
+	mi := &file_queuegate_v1_access_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1525,7 @@ func (x *ExplainQueueAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQueueAccessResponse.ProtoReflect.Descriptor instead.
 func (*ExplainQueueAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{11}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExplainQueueAccessResponse) GetDecision() *CheckQueueAccessResponse {
@@ -1513,7 +1597,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[12]
+	mi := &file_queuegate_v1_access_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1609,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[12]
+	mi := &file_queuegate_v1_access_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1622,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{12}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListQueuesRequest) GetUser() *UserGroupInformation {
@@ -1615,7 +1699,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[13]
+	mi := &file_queuegate_v1_access_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1711,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[13]
+	mi := &file_queuegate_v1_access_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1724,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{13}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListQueuesResponse) GetQueues() []string {
@@ -1693,7 +1777,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[14]
+	mi := &file_queuegate_v1_access_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1789,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[14]
+	mi := &file_queuegate_v1_access_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1802,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{14}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListUsersRequest) GetPartition() string {
@@ -1769,14 +1853,16 @@ type AccessGrant struct {
 	// The name of the user, group or service; `*` for everyone.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// For nested groups, the groups between `name` and the user, starting with the member of `name`.
-	Nested        []string `protobuf:"bytes,5,rep,name=nested,proto3" json:"nested,omitempty"`
+	Nested []string `protobuf:"bytes,5,rep,name=nested,proto3" json:"nested,omitempty"`
+	// The bindings that make the entry, as in AclEntry, if the ACL is made of Kubernetes' bindings.
+	Origins       []string `protobuf:"bytes,6,rep,name=origins,proto3" json:"origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccessGrant) Reset() {
 	*x = AccessGrant{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[15]
+	mi := &file_queuegate_v1_access_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1874,7 @@ func (x *AccessGrant) String() string {
 func (*AccessGrant) ProtoMessage() {}
 
 func (x *AccessGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[15]
+	mi := &file_queuegate_v1_access_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1887,7 @@ func (x *AccessGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessGrant.ProtoReflect.Descriptor instead.
 func (*AccessGrant) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{15}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AccessGrant) GetQueue() string {
@@ -1839,6 +1925,13 @@ func (x *AccessGrant) GetNested() []string {
 	return nil
 }
 
+func (x *AccessGrant) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
 // A user who may use a queue.
 type ListedUser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1859,7 +1952,7 @@ type ListedUser struct {
 
 func (x *ListedUser) Reset() {
 	*x = ListedUser{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[16]
+	mi := &file_queuegate_v1_access_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1964,7 @@ func (x *ListedUser) String() string {
 func (*ListedUser) ProtoMessage() {}
 
 func (x *ListedUser) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[16]
+	mi := &file_queuegate_v1_access_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +1977,7 @@ func (x *ListedUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedUser.ProtoReflect.Descriptor instead.
 func (*ListedUser) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{16}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListedUser) GetUser() string {
@@ -1935,7 +2028,7 @@ type UnexpandedGroup struct {
 
 func (x *UnexpandedGroup) Reset() {
 	*x = UnexpandedGroup{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[17]
+	mi := &file_queuegate_v1_access_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2040,7 @@ func (x *UnexpandedGroup) String() string {
 func (*UnexpandedGroup) ProtoMessage() {}
 
 func (x *UnexpandedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[17]
+	mi := &file_queuegate_v1_access_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2053,7 @@ func (x *UnexpandedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnexpandedGroup.ProtoReflect.Descriptor instead.
 func (*UnexpandedGroup) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{17}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UnexpandedGroup) GetGrant() *AccessGrant {
@@ -2013,7 +2106,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[18]
+	mi := &file_queuegate_v1_access_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2118,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[18]
+	mi := &file_queuegate_v1_access_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2131,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{18}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListUsersResponse) GetUsers() []*ListedUser {
@@ -2142,7 +2235,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[19]
+	mi := &file_queuegate_v1_access_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2247,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[19]
+	mi := &file_queuegate_v1_access_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2260,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{19}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Application) GetQueue() string {
@@ -2214,7 +2307,7 @@ type SparkApplication struct {
 
 func (x *SparkApplication) Reset() {
 	*x = SparkApplication{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[20]
+	mi := &file_queuegate_v1_access_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2319,7 @@ func (x *SparkApplication) String() string {
 func (*SparkApplication) ProtoMessage() {}
 
 func (x *SparkApplication) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[20]
+	mi := &file_queuegate_v1_access_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2332,7 @@ func (x *SparkApplication) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SparkApplication.ProtoReflect.Descriptor instead.
 func (*SparkApplication) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{20}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SparkApplication) GetProperties() map[string]string {
@@ -2289,7 +2382,7 @@ type CheckApplicationAccessRequest struct {
 
 func (x *CheckApplicationAccessRequest) Reset() {
 	*x = CheckApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[21]
+	mi := &file_queuegate_v1_access_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2394,7 @@ func (x *CheckApplicationAccessRequest) String() string {
 func (*CheckApplicationAccessRequest) ProtoMessage() {}
 
 func (x *CheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[21]
+	mi := &file_queuegate_v1_access_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2407,7 @@ func (x *CheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{21}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CheckApplicationAccessRequest) GetUser() *UserGroupInformation {
@@ -2418,7 +2511,7 @@ type CheckApplicationAccessResponse struct {
 
 func (x *CheckApplicationAccessResponse) Reset() {
 	*x = CheckApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[22]
+	mi := &file_queuegate_v1_access_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2430,7 +2523,7 @@ func (x *CheckApplicationAccessResponse) String() string {
 func (*CheckApplicationAccessResponse) ProtoMessage() {}
 
 func (x *CheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[22]
+	mi := &file_queuegate_v1_access_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2443,7 +2536,7 @@ func (x *CheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{22}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CheckApplicationAccessResponse) GetAllowed() bool {
@@ -2499,7 +2592,7 @@ type BatchCheckApplicationAccessRequest struct {
 
 func (x *BatchCheckApplicationAccessRequest) Reset() {
 	*x = BatchCheckApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[23]
+	mi := &file_queuegate_v1_access_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2604,7 @@ func (x *BatchCheckApplicationAccessRequest) String() string {
 func (*BatchCheckApplicationAccessRequest) ProtoMessage() {}
 
 func (x *BatchCheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[23]
+	mi := &file_queuegate_v1_access_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2617,7 @@ func (x *BatchCheckApplicationAccessRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use BatchCheckApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*BatchCheckApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{23}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BatchCheckApplicationAccessRequest) GetChecks() []*CheckApplicationAccessRequest {
@@ -2552,7 +2645,7 @@ type ApplicationCheckResult struct {
 
 func (x *ApplicationCheckResult) Reset() {
 	*x = ApplicationCheckResult{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[24]
+	mi := &file_queuegate_v1_access_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2657,7 @@ func (x *ApplicationCheckResult) String() string {
 func (*ApplicationCheckResult) ProtoMessage() {}
 
 func (x *ApplicationCheckResult) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[24]
+	mi := &file_queuegate_v1_access_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2670,7 @@ func (x *ApplicationCheckResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationCheckResult.ProtoReflect.Descriptor instead.
 func (*ApplicationCheckResult) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{24}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApplicationCheckResult) GetOutcome() isApplicationCheckResult_Outcome {
@@ -2652,7 +2745,7 @@ type BatchCheckApplicationAccessResponse struct {
 
 func (x *BatchCheckApplicationAccessResponse) Reset() {
 	*x = BatchCheckApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[25]
+	mi := &file_queuegate_v1_access_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2757,7 @@ func (x *BatchCheckApplicationAccessResponse) String() string {
 func (*BatchCheckApplicationAccessResponse) ProtoMessage() {}
 
 func (x *BatchCheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[25]
+	mi := &file_queuegate_v1_access_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2770,7 @@ func (x *BatchCheckApplicationAccessResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use BatchCheckApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*BatchCheckApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{25}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BatchCheckApplicationAccessResponse) GetResults() []*ApplicationCheckResult {
@@ -2698,7 +2791,7 @@ type ExplainApplicationAccessRequest struct {
 
 func (x *ExplainApplicationAccessRequest) Reset() {
 	*x = ExplainApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[26]
+	mi := &file_queuegate_v1_access_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +2803,7 @@ func (x *ExplainApplicationAccessRequest) String() string {
 func (*ExplainApplicationAccessRequest) ProtoMessage() {}
 
 func (x *ExplainApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[26]
+	mi := &file_queuegate_v1_access_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +2816,7 @@ func (x *ExplainApplicationAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*ExplainApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{26}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExplainApplicationAccessRequest) GetCheck() *CheckApplicationAccessRequest {
@@ -2751,7 +2844,7 @@ type ApplicationStep struct {
 
 func (x *ApplicationStep) Reset() {
 	*x = ApplicationStep{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[27]
+	mi := &file_queuegate_v1_access_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2856,7 @@ func (x *ApplicationStep) String() string {
 func (*ApplicationStep) ProtoMessage() {}
 
 func (x *ApplicationStep) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[27]
+	mi := &file_queuegate_v1_access_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2869,7 @@ func (x *ApplicationStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationStep.ProtoReflect.Descriptor instead.
 func (*ApplicationStep) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{27}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ApplicationStep) GetList() ApplicationList {
@@ -2823,7 +2916,7 @@ type ExplainApplicationAccessResponse struct {
 
 func (x *ExplainApplicationAccessResponse) Reset() {
 	*x = ExplainApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[28]
+	mi := &file_queuegate_v1_access_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2928,7 @@ func (x *ExplainApplicationAccessResponse) String() string {
 func (*ExplainApplicationAccessResponse) ProtoMessage() {}
 
 func (x *ExplainApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[28]
+	mi := &file_queuegate_v1_access_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +2941,7 @@ func (x *ExplainApplicationAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*ExplainApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{28}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExplainApplicationAccessResponse) GetDecision() *CheckApplicationAccessResponse {
@@ -2922,7 +3015,7 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x03 \x01(\tR\x05queue\x120\n" +
 	"\x06access\x18\x04 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x06access\x12\x1b\n" +
-	"\treal_user\x18\x05 \x01(\tR\brealUser\"\x9a\x02\n" +
+	"\treal_user\x18\x05 \x01(\tR\brealUser\"\xf5\x02\n" +
 	"\vExplainStep\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12*\n" +
 	"\x03acl\x18\x02 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x03acl\x12\x19\n" +
@@ -2930,7 +3023,13 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\aoutcome\x18\x04 \x01(\x0e2\x19.queuegate.v1.StepOutcomeR\aoutcome\x12'\n" +
 	"\x0fmatched_subject\x18\x05 \x01(\tR\x0ematchedSubject\x12#\n" +
 	"\rdropped_names\x18\x06 \x03(\tR\fdroppedNames\x12+\n" +
-	"\x11template_property\x18\a \x01(\tR\x10templateProperty\"\x8f\x01\n" +
+	"\x11template_property\x18\a \x01(\tR\x10templateProperty\x120\n" +
+	"\aentries\x18\b \x03(\v2\x16.queuegate.v1.AclEntryR\aentries\x12'\n" +
+	"\x0ffurther_entries\x18\t \x01(\rR\x0efurtherEntries\"g\n" +
+	"\bAclEntry\x12-\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x19.queuegate.v1.SubjectKindR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aorigins\x18\x03 \x03(\tR\aorigins\"\x8f\x01\n" +
 	"\rExplainGroups\x122\n" +
 	"\x06origin\x18\x01 \x01(\x0e2\x1a.queuegate.v1.GroupsOriginR\x06origin\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x1a\n" +
@@ -2964,13 +3063,14 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x06access\x18\x03 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x06access\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageToken\"\xaa\x01\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"\xc4\x01\n" +
 	"\vAccessGrant\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12*\n" +
 	"\x03acl\x18\x02 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x03acl\x12-\n" +
 	"\x04kind\x18\x03 \x01(\x0e2\x19.queuegate.v1.SubjectKindR\x04kind\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x16\n" +
-	"\x06nested\x18\x05 \x03(\tR\x06nested\"\x9d\x01\n" +
+	"\x06nested\x18\x05 \x03(\tR\x06nested\x12\x18\n" +
+	"\aorigins\x18\x06 \x03(\tR\aorigins\"\x9d\x01\n" +
 	"\n" +
 	"ListedUser\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12+\n" +
@@ -3132,7 +3232,7 @@ func file_queuegate_v1_access_proto_rawDescGZIP() []byte {
 }
 
 var file_queuegate_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_queuegate_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_queuegate_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_queuegate_v1_access_proto_goTypes = []any{
 	(AccessType)(0),                             // 0: queuegate.v1.AccessType
 	(Reason)(0),                                 // 1: queuegate.v1.Reason
@@ -3151,104 +3251,107 @@ var file_queuegate_v1_access_proto_goTypes = []any{
 	(*ColumnsError)(nil),                        // 14: queuegate.v1.ColumnsError
 	(*ExplainQueueAccessRequest)(nil),           // 15: queuegate.v1.ExplainQueueAccessRequest
 	(*ExplainStep)(nil),                         // 16: queuegate.v1.ExplainStep
-	(*ExplainGroups)(nil),                       // 17: queuegate.v1.ExplainGroups
-	(*ExplainQueueAccessResponse)(nil),          // 18: queuegate.v1.ExplainQueueAccessResponse
-	(*ListQueuesRequest)(nil),                   // 19: queuegate.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),                  // 20: queuegate.v1.ListQueuesResponse
-	(*ListUsersRequest)(nil),                    // 21: queuegate.v1.ListUsersRequest
-	(*AccessGrant)(nil),                         // 22: queuegate.v1.AccessGrant
-	(*ListedUser)(nil),                          // 23: queuegate.v1.ListedUser
-	(*UnexpandedGroup)(nil),                     // 24: queuegate.v1.UnexpandedGroup
-	(*ListUsersResponse)(nil),                   // 25: queuegate.v1.ListUsersResponse
-	(*Application)(nil),                         // 26: queuegate.v1.Application
-	(*SparkApplication)(nil),                    // 27: queuegate.v1.SparkApplication
-	(*CheckApplicationAccessRequest)(nil),       // 28: queuegate.v1.CheckApplicationAccessRequest
-	(*CheckApplicationAccessResponse)(nil),      // 29: queuegate.v1.CheckApplicationAccessResponse
-	(*BatchCheckApplicationAccessRequest)(nil),  // 30: queuegate.v1.BatchCheckApplicationAccessRequest
-	(*ApplicationCheckResult)(nil),              // 31: queuegate.v1.ApplicationCheckResult
-	(*BatchCheckApplicationAccessResponse)(nil), // 32: queuegate.v1.BatchCheckApplicationAccessResponse
-	(*ExplainApplicationAccessRequest)(nil),     // 33: queuegate.v1.ExplainApplicationAccessRequest
-	(*ApplicationStep)(nil),                     // 34: queuegate.v1.ApplicationStep
-	(*ExplainApplicationAccessResponse)(nil),    // 35: queuegate.v1.ExplainApplicationAccessResponse
-	nil,                                         // 36: queuegate.v1.SparkApplication.PropertiesEntry
-	(*UserGroupInformation)(nil),                // 37: queuegate.v1.UserGroupInformation
-	(*Cursor)(nil),                              // 38: queuegate.v1.Cursor
-	(*Status)(nil),                              // 39: queuegate.v1.Status
-	(*timestamppb.Timestamp)(nil),               // 40: google.protobuf.Timestamp
+	(*AclEntry)(nil),                            // 17: queuegate.v1.AclEntry
+	(*ExplainGroups)(nil),                       // 18: queuegate.v1.ExplainGroups
+	(*ExplainQueueAccessResponse)(nil),          // 19: queuegate.v1.ExplainQueueAccessResponse
+	(*ListQueuesRequest)(nil),                   // 20: queuegate.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),                  // 21: queuegate.v1.ListQueuesResponse
+	(*ListUsersRequest)(nil),                    // 22: queuegate.v1.ListUsersRequest
+	(*AccessGrant)(nil),                         // 23: queuegate.v1.AccessGrant
+	(*ListedUser)(nil),                          // 24: queuegate.v1.ListedUser
+	(*UnexpandedGroup)(nil),                     // 25: queuegate.v1.UnexpandedGroup
+	(*ListUsersResponse)(nil),                   // 26: queuegate.v1.ListUsersResponse
+	(*Application)(nil),                         // 27: queuegate.v1.Application
+	(*SparkApplication)(nil),                    // 28: queuegate.v1.SparkApplication
+	(*CheckApplicationAccessRequest)(nil),       // 29: queuegate.v1.CheckApplicationAccessRequest
+	(*CheckApplicationAccessResponse)(nil),      // 30: queuegate.v1.CheckApplicationAccessResponse
+	(*BatchCheckApplicationAccessRequest)(nil),  // 31: queuegate.v1.BatchCheckApplicationAccessRequest
+	(*ApplicationCheckResult)(nil),              // 32: queuegate.v1.ApplicationCheckResult
+	(*BatchCheckApplicationAccessResponse)(nil), // 33: queuegate.v1.BatchCheckApplicationAccessResponse
+	(*ExplainApplicationAccessRequest)(nil),     // 34: queuegate.v1.ExplainApplicationAccessRequest
+	(*ApplicationStep)(nil),                     // 35: queuegate.v1.ApplicationStep
+	(*ExplainApplicationAccessResponse)(nil),    // 36: queuegate.v1.ExplainApplicationAccessResponse
+	nil,                                         // 37: queuegate.v1.SparkApplication.PropertiesEntry
+	(*UserGroupInformation)(nil),                // 38: queuegate.v1.UserGroupInformation
+	(*Cursor)(nil),                              // 39: queuegate.v1.Cursor
+	(*Status)(nil),                              // 40: queuegate.v1.Status
+	(*timestamppb.Timestamp)(nil),               // 41: google.protobuf.Timestamp
 }
 var file_queuegate_v1_access_proto_depIdxs = []int32{
-	37, // 0: queuegate.v1.CheckQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	38, // 0: queuegate.v1.CheckQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
 	0,  // 1: queuegate.v1.CheckQueueAccessRequest.access:type_name -> queuegate.v1.AccessType
-	38, // 2: queuegate.v1.CheckQueueAccessRequest.at_least:type_name -> queuegate.v1.Cursor
+	39, // 2: queuegate.v1.CheckQueueAccessRequest.at_least:type_name -> queuegate.v1.Cursor
 	1,  // 3: queuegate.v1.CheckQueueAccessResponse.reason:type_name -> queuegate.v1.Reason
 	7,  // 4: queuegate.v1.BatchCheckQueueAccessRequest.checks:type_name -> queuegate.v1.CheckQueueAccessRequest
 	8,  // 5: queuegate.v1.CheckResult.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	39, // 6: queuegate.v1.CheckResult.error:type_name -> queuegate.v1.Status
+	40, // 6: queuegate.v1.CheckResult.error:type_name -> queuegate.v1.Status
 	10, // 7: queuegate.v1.BatchCheckQueueAccessResponse.results:type_name -> queuegate.v1.CheckResult
 	0,  // 8: queuegate.v1.CheckQueueAccessColumnsRequest.access:type_name -> queuegate.v1.AccessType
-	37, // 9: queuegate.v1.CheckQueueAccessColumnsRequest.users:type_name -> queuegate.v1.UserGroupInformation
+	38, // 9: queuegate.v1.CheckQueueAccessColumnsRequest.users:type_name -> queuegate.v1.UserGroupInformation
 	14, // 10: queuegate.v1.CheckQueueAccessColumnsResponse.errors:type_name -> queuegate.v1.ColumnsError
 	8,  // 11: queuegate.v1.CheckQueueAccessColumnsResponse.decisions:type_name -> queuegate.v1.CheckQueueAccessResponse
-	39, // 12: queuegate.v1.ColumnsError.error:type_name -> queuegate.v1.Status
-	37, // 13: queuegate.v1.ExplainQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	40, // 12: queuegate.v1.ColumnsError.error:type_name -> queuegate.v1.Status
+	38, // 13: queuegate.v1.ExplainQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
 	0,  // 14: queuegate.v1.ExplainQueueAccessRequest.access:type_name -> queuegate.v1.AccessType
 	0,  // 15: queuegate.v1.ExplainStep.acl:type_name -> queuegate.v1.AccessType
 	2,  // 16: queuegate.v1.ExplainStep.outcome:type_name -> queuegate.v1.StepOutcome
-	3,  // 17: queuegate.v1.ExplainGroups.origin:type_name -> queuegate.v1.GroupsOrigin
-	8,  // 18: queuegate.v1.ExplainQueueAccessResponse.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	16, // 19: queuegate.v1.ExplainQueueAccessResponse.steps:type_name -> queuegate.v1.ExplainStep
-	17, // 20: queuegate.v1.ExplainQueueAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
-	37, // 21: queuegate.v1.ListQueuesRequest.user:type_name -> queuegate.v1.UserGroupInformation
-	0,  // 22: queuegate.v1.ListQueuesRequest.access:type_name -> queuegate.v1.AccessType
-	22, // 23: queuegate.v1.ListQueuesResponse.via:type_name -> queuegate.v1.AccessGrant
-	0,  // 24: queuegate.v1.ListUsersRequest.access:type_name -> queuegate.v1.AccessType
-	0,  // 25: queuegate.v1.AccessGrant.acl:type_name -> queuegate.v1.AccessType
-	4,  // 26: queuegate.v1.AccessGrant.kind:type_name -> queuegate.v1.SubjectKind
-	22, // 27: queuegate.v1.ListedUser.via:type_name -> queuegate.v1.AccessGrant
-	22, // 28: queuegate.v1.UnexpandedGroup.grant:type_name -> queuegate.v1.AccessGrant
-	23, // 29: queuegate.v1.ListUsersResponse.users:type_name -> queuegate.v1.ListedUser
-	22, // 30: queuegate.v1.ListUsersResponse.everyone_via:type_name -> queuegate.v1.AccessGrant
-	24, // 31: queuegate.v1.ListUsersResponse.unexpanded_groups:type_name -> queuegate.v1.UnexpandedGroup
-	22, // 32: queuegate.v1.ListUsersResponse.proxies:type_name -> queuegate.v1.AccessGrant
-	40, // 33: queuegate.v1.ListUsersResponse.directory_as_of:type_name -> google.protobuf.Timestamp
-	36, // 34: queuegate.v1.SparkApplication.properties:type_name -> queuegate.v1.SparkApplication.PropertiesEntry
-	37, // 35: queuegate.v1.CheckApplicationAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
-	5,  // 36: queuegate.v1.CheckApplicationAccessRequest.action:type_name -> queuegate.v1.ApplicationAction
-	26, // 37: queuegate.v1.CheckApplicationAccessRequest.application:type_name -> queuegate.v1.Application
-	27, // 38: queuegate.v1.CheckApplicationAccessRequest.spark:type_name -> queuegate.v1.SparkApplication
-	1,  // 39: queuegate.v1.CheckApplicationAccessResponse.reason:type_name -> queuegate.v1.Reason
-	28, // 40: queuegate.v1.BatchCheckApplicationAccessRequest.checks:type_name -> queuegate.v1.CheckApplicationAccessRequest
-	29, // 41: queuegate.v1.ApplicationCheckResult.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
-	39, // 42: queuegate.v1.ApplicationCheckResult.error:type_name -> queuegate.v1.Status
-	31, // 43: queuegate.v1.BatchCheckApplicationAccessResponse.results:type_name -> queuegate.v1.ApplicationCheckResult
-	28, // 44: queuegate.v1.ExplainApplicationAccessRequest.check:type_name -> queuegate.v1.CheckApplicationAccessRequest
-	6,  // 45: queuegate.v1.ApplicationStep.list:type_name -> queuegate.v1.ApplicationList
-	29, // 46: queuegate.v1.ExplainApplicationAccessResponse.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
-	34, // 47: queuegate.v1.ExplainApplicationAccessResponse.steps:type_name -> queuegate.v1.ApplicationStep
-	17, // 48: queuegate.v1.ExplainApplicationAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
-	7,  // 49: queuegate.v1.AccessService.CheckQueueAccess:input_type -> queuegate.v1.CheckQueueAccessRequest
-	9,  // 50: queuegate.v1.AccessService.BatchCheckQueueAccess:input_type -> queuegate.v1.BatchCheckQueueAccessRequest
-	12, // 51: queuegate.v1.AccessService.CheckQueueAccessColumns:input_type -> queuegate.v1.CheckQueueAccessColumnsRequest
-	15, // 52: queuegate.v1.AccessService.ExplainQueueAccess:input_type -> queuegate.v1.ExplainQueueAccessRequest
-	19, // 53: queuegate.v1.AccessService.ListQueues:input_type -> queuegate.v1.ListQueuesRequest
-	21, // 54: queuegate.v1.AccessService.ListUsers:input_type -> queuegate.v1.ListUsersRequest
-	28, // 55: queuegate.v1.AccessService.CheckApplicationAccess:input_type -> queuegate.v1.CheckApplicationAccessRequest
-	30, // 56: queuegate.v1.AccessService.BatchCheckApplicationAccess:input_type -> queuegate.v1.BatchCheckApplicationAccessRequest
-	33, // 57: queuegate.v1.AccessService.ExplainApplicationAccess:input_type -> queuegate.v1.ExplainApplicationAccessRequest
-	8,  // 58: queuegate.v1.AccessService.CheckQueueAccess:output_type -> queuegate.v1.CheckQueueAccessResponse
-	11, // 59: queuegate.v1.AccessService.BatchCheckQueueAccess:output_type -> queuegate.v1.BatchCheckQueueAccessResponse
-	13, // 60: queuegate.v1.AccessService.CheckQueueAccessColumns:output_type -> queuegate.v1.CheckQueueAccessColumnsResponse
-	18, // 61: queuegate.v1.AccessService.ExplainQueueAccess:output_type -> queuegate.v1.ExplainQueueAccessResponse
-	20, // 62: queuegate.v1.AccessService.ListQueues:output_type -> queuegate.v1.ListQueuesResponse
-	25, // 63: queuegate.v1.AccessService.ListUsers:output_type -> queuegate.v1.ListUsersResponse
-	29, // 64: queuegate.v1.AccessService.CheckApplicationAccess:output_type -> queuegate.v1.CheckApplicationAccessResponse
-	32, // 65: queuegate.v1.AccessService.BatchCheckApplicationAccess:output_type -> queuegate.v1.BatchCheckApplicationAccessResponse
-	35, // 66: queuegate.v1.AccessService.ExplainApplicationAccess:output_type -> queuegate.v1.ExplainApplicationAccessResponse
-	58, // [58:67] is the sub-list for method output_type
-	49, // [49:58] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	17, // 17: queuegate.v1.ExplainStep.entries:type_name -> queuegate.v1.AclEntry
+	4,  // 18: queuegate.v1.AclEntry.kind:type_name -> queuegate.v1.SubjectKind
+	3,  // 19: queuegate.v1.ExplainGroups.origin:type_name -> queuegate.v1.GroupsOrigin
+	8,  // 20: queuegate.v1.ExplainQueueAccessResponse.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	16, // 21: queuegate.v1.ExplainQueueAccessResponse.steps:type_name -> queuegate.v1.ExplainStep
+	18, // 22: queuegate.v1.ExplainQueueAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
+	38, // 23: queuegate.v1.ListQueuesRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	0,  // 24: queuegate.v1.ListQueuesRequest.access:type_name -> queuegate.v1.AccessType
+	23, // 25: queuegate.v1.ListQueuesResponse.via:type_name -> queuegate.v1.AccessGrant
+	0,  // 26: queuegate.v1.ListUsersRequest.access:type_name -> queuegate.v1.AccessType
+	0,  // 27: queuegate.v1.AccessGrant.acl:type_name -> queuegate.v1.AccessType
+	4,  // 28: queuegate.v1.AccessGrant.kind:type_name -> queuegate.v1.SubjectKind
+	23, // 29: queuegate.v1.ListedUser.via:type_name -> queuegate.v1.AccessGrant
+	23, // 30: queuegate.v1.UnexpandedGroup.grant:type_name -> queuegate.v1.AccessGrant
+	24, // 31: queuegate.v1.ListUsersResponse.users:type_name -> queuegate.v1.ListedUser
+	23, // 32: queuegate.v1.ListUsersResponse.everyone_via:type_name -> queuegate.v1.AccessGrant
+	25, // 33: queuegate.v1.ListUsersResponse.unexpanded_groups:type_name -> queuegate.v1.UnexpandedGroup
+	23, // 34: queuegate.v1.ListUsersResponse.proxies:type_name -> queuegate.v1.AccessGrant
+	41, // 35: queuegate.v1.ListUsersResponse.directory_as_of:type_name -> google.protobuf.Timestamp
+	37, // 36: queuegate.v1.SparkApplication.properties:type_name -> queuegate.v1.SparkApplication.PropertiesEntry
+	38, // 37: queuegate.v1.CheckApplicationAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	5,  // 38: queuegate.v1.CheckApplicationAccessRequest.action:type_name -> queuegate.v1.ApplicationAction
+	27, // 39: queuegate.v1.CheckApplicationAccessRequest.application:type_name -> queuegate.v1.Application
+	28, // 40: queuegate.v1.CheckApplicationAccessRequest.spark:type_name -> queuegate.v1.SparkApplication
+	1,  // 41: queuegate.v1.CheckApplicationAccessResponse.reason:type_name -> queuegate.v1.Reason
+	29, // 42: queuegate.v1.BatchCheckApplicationAccessRequest.checks:type_name -> queuegate.v1.CheckApplicationAccessRequest
+	30, // 43: queuegate.v1.ApplicationCheckResult.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
+	40, // 44: queuegate.v1.ApplicationCheckResult.error:type_name -> queuegate.v1.Status
+	32, // 45: queuegate.v1.BatchCheckApplicationAccessResponse.results:type_name -> queuegate.v1.ApplicationCheckResult
+	29, // 46: queuegate.v1.ExplainApplicationAccessRequest.check:type_name -> queuegate.v1.CheckApplicationAccessRequest
+	6,  // 47: queuegate.v1.ApplicationStep.list:type_name -> queuegate.v1.ApplicationList
+	30, // 48: queuegate.v1.ExplainApplicationAccessResponse.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
+	35, // 49: queuegate.v1.ExplainApplicationAccessResponse.steps:type_name -> queuegate.v1.ApplicationStep
+	18, // 50: queuegate.v1.ExplainApplicationAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
+	7,  // 51: queuegate.v1.AccessService.CheckQueueAccess:input_type -> queuegate.v1.CheckQueueAccessRequest
+	9,  // 52: queuegate.v1.AccessService.BatchCheckQueueAccess:input_type -> queuegate.v1.BatchCheckQueueAccessRequest
+	12, // 53: queuegate.v1.AccessService.CheckQueueAccessColumns:input_type -> queuegate.v1.CheckQueueAccessColumnsRequest
+	15, // 54: queuegate.v1.AccessService.ExplainQueueAccess:input_type -> queuegate.v1.ExplainQueueAccessRequest
+	20, // 55: queuegate.v1.AccessService.ListQueues:input_type -> queuegate.v1.ListQueuesRequest
+	22, // 56: queuegate.v1.AccessService.ListUsers:input_type -> queuegate.v1.ListUsersRequest
+	29, // 57: queuegate.v1.AccessService.CheckApplicationAccess:input_type -> queuegate.v1.CheckApplicationAccessRequest
+	31, // 58: queuegate.v1.AccessService.BatchCheckApplicationAccess:input_type -> queuegate.v1.BatchCheckApplicationAccessRequest
+	34, // 59: queuegate.v1.AccessService.ExplainApplicationAccess:input_type -> queuegate.v1.ExplainApplicationAccessRequest
+	8,  // 60: queuegate.v1.AccessService.CheckQueueAccess:output_type -> queuegate.v1.CheckQueueAccessResponse
+	11, // 61: queuegate.v1.AccessService.BatchCheckQueueAccess:output_type -> queuegate.v1.BatchCheckQueueAccessResponse
+	13, // 62: queuegate.v1.AccessService.CheckQueueAccessColumns:output_type -> queuegate.v1.CheckQueueAccessColumnsResponse
+	19, // 63: queuegate.v1.AccessService.ExplainQueueAccess:output_type -> queuegate.v1.ExplainQueueAccessResponse
+	21, // 64: queuegate.v1.AccessService.ListQueues:output_type -> queuegate.v1.ListQueuesResponse
+	26, // 65: queuegate.v1.AccessService.ListUsers:output_type -> queuegate.v1.ListUsersResponse
+	30, // 66: queuegate.v1.AccessService.CheckApplicationAccess:output_type -> queuegate.v1.CheckApplicationAccessResponse
+	33, // 67: queuegate.v1.AccessService.BatchCheckApplicationAccess:output_type -> queuegate.v1.BatchCheckApplicationAccessResponse
+	36, // 68: queuegate.v1.AccessService.ExplainApplicationAccess:output_type -> queuegate.v1.ExplainApplicationAccessResponse
+	60, // [60:69] is the sub-list for method output_type
+	51, // [51:60] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_access_proto_init() }
@@ -3264,11 +3367,11 @@ func file_queuegate_v1_access_proto_init() {
 		(*CheckResult_Error)(nil),
 		(*CheckResult_SameErrorAs)(nil),
 	}
-	file_queuegate_v1_access_proto_msgTypes[21].OneofWrappers = []any{
+	file_queuegate_v1_access_proto_msgTypes[22].OneofWrappers = []any{
 		(*CheckApplicationAccessRequest_Application)(nil),
 		(*CheckApplicationAccessRequest_Spark)(nil),
 	}
-	file_queuegate_v1_access_proto_msgTypes[24].OneofWrappers = []any{
+	file_queuegate_v1_access_proto_msgTypes[25].OneofWrappers = []any{
 		(*ApplicationCheckResult_Decision)(nil),
 		(*ApplicationCheckResult_Error)(nil),
 		(*ApplicationCheckResult_SameErrorAs)(nil),
@@ -3279,7 +3382,7 @@ func file_queuegate_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_access_proto_rawDesc), len(file_queuegate_v1_access_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -306,8 +306,10 @@ type PolicyQueue struct {
 	// The maximum number of levels that YARN's capacity scheduler creates below this queue on submission.
 	// `GetPolicyResponse.templates` contains their ACLs.
 	CreatedLevels uint32 `protobuf:"varint,7,opt,name=created_levels,json=createdLevels,proto3" json:"created_levels,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The entries of a submit ACL that is made of Kubernetes' bindings and has no text.
+	SubmitAclEntries []*AclEntry `protobuf:"bytes,8,rep,name=submit_acl_entries,json=submitAclEntries,proto3" json:"submit_acl_entries,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PolicyQueue) Reset() {
@@ -380,6 +382,13 @@ func (x *PolicyQueue) GetCreatedLevels() uint32 {
 		return x.CreatedLevels
 	}
 	return 0
+}
+
+func (x *PolicyQueue) GetSubmitAclEntries() []*AclEntry {
+	if x != nil {
+		return x.SubmitAclEntries
+	}
+	return nil
 }
 
 // The ACLs of queues that YARN's capacity scheduler creates on submission.
@@ -1385,7 +1394,7 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12\x16\n" +
 	"\x06remedy\x18\x06 \x01(\tR\x06remedy\x12\x12\n" +
-	"\x04file\x18\a \x01(\tR\x04file\"\x8a\x02\n" +
+	"\x04file\x18\a \x01(\tR\x04file\"\xd0\x02\n" +
 	"\vPolicyQueue\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
@@ -1393,7 +1402,8 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\tadmin_acl\x18\x03 \x01(\tR\badminAcl\x127\n" +
 	"\x18submit_acl_dropped_names\x18\x04 \x03(\tR\x15submitAclDroppedNames\x125\n" +
 	"\x17admin_acl_dropped_names\x18\x05 \x03(\tR\x14adminAclDroppedNames\x12%\n" +
-	"\x0ecreated_levels\x18\a \x01(\rR\rcreatedLevelsJ\x04\b\x06\x10\aR\x0ecreates_queues\"\x9a\x01\n" +
+	"\x0ecreated_levels\x18\a \x01(\rR\rcreatedLevels\x12D\n" +
+	"\x12submit_acl_entries\x18\b \x03(\v2\x16.queuegate.v1.AclEntryR\x10submitAclEntriesJ\x04\b\x06\x10\aR\x0ecreates_queues\"\x9a\x01\n" +
 	"\rQueueTemplate\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\"\n" +
@@ -1530,44 +1540,46 @@ var file_queuegate_v1_policy_proto_goTypes = []any{
 	(*FleetGate)(nil),              // 14: queuegate.v1.FleetGate
 	(*FleetReplica)(nil),           // 15: queuegate.v1.FleetReplica
 	(*QueueDecisions)(nil),         // 16: queuegate.v1.QueueDecisions
-	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
-	(AccessType)(0),                // 18: queuegate.v1.AccessType
-	(*Cursor)(nil),                 // 19: queuegate.v1.Cursor
-	(*StaleGate)(nil),              // 20: queuegate.v1.StaleGate
-	(*GateCounts)(nil),             // 21: queuegate.v1.GateCounts
+	(*AclEntry)(nil),               // 17: queuegate.v1.AclEntry
+	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
+	(AccessType)(0),                // 19: queuegate.v1.AccessType
+	(*Cursor)(nil),                 // 20: queuegate.v1.Cursor
+	(*StaleGate)(nil),              // 21: queuegate.v1.StaleGate
+	(*GateCounts)(nil),             // 22: queuegate.v1.GateCounts
 }
 var file_queuegate_v1_policy_proto_depIdxs = []int32{
 	0,  // 0: queuegate.v1.Diagnostic.severity:type_name -> queuegate.v1.Severity
-	17, // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
-	4,  // 2: queuegate.v1.GetPolicyResponse.queues:type_name -> queuegate.v1.PolicyQueue
-	3,  // 3: queuegate.v1.GetPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	17, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
-	3,  // 5: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
-	5,  // 6: queuegate.v1.GetPolicyResponse.templates:type_name -> queuegate.v1.QueueTemplate
-	18, // 7: queuegate.v1.GetPolicyResponse.unenforced:type_name -> queuegate.v1.AccessType
-	3,  // 8: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	3,  // 9: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	19, // 10: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
-	20, // 11: queuegate.v1.ReloadPolicyResponse.stale_gates:type_name -> queuegate.v1.StaleGate
-	15, // 12: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
-	14, // 13: queuegate.v1.GetFleetResponse.gates:type_name -> queuegate.v1.FleetGate
-	21, // 14: queuegate.v1.FleetGate.counts:type_name -> queuegate.v1.GateCounts
-	1,  // 15: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
-	2,  // 16: queuegate.v1.FleetReplica.role:type_name -> queuegate.v1.ReplicaRole
-	16, // 17: queuegate.v1.FleetReplica.queue_decisions:type_name -> queuegate.v1.QueueDecisions
-	6,  // 18: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
-	8,  // 19: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
-	10, // 20: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
-	12, // 21: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
-	7,  // 22: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
-	9,  // 23: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
-	11, // 24: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
-	13, // 25: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
-	22, // [22:26] is the sub-list for method output_type
-	18, // [18:22] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	17, // 1: queuegate.v1.PolicyQueue.submit_acl_entries:type_name -> queuegate.v1.AclEntry
+	18, // 2: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
+	4,  // 3: queuegate.v1.GetPolicyResponse.queues:type_name -> queuegate.v1.PolicyQueue
+	3,  // 4: queuegate.v1.GetPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	18, // 5: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
+	3,  // 6: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
+	5,  // 7: queuegate.v1.GetPolicyResponse.templates:type_name -> queuegate.v1.QueueTemplate
+	19, // 8: queuegate.v1.GetPolicyResponse.unenforced:type_name -> queuegate.v1.AccessType
+	3,  // 9: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	3,  // 10: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	20, // 11: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
+	21, // 12: queuegate.v1.ReloadPolicyResponse.stale_gates:type_name -> queuegate.v1.StaleGate
+	15, // 13: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
+	14, // 14: queuegate.v1.GetFleetResponse.gates:type_name -> queuegate.v1.FleetGate
+	22, // 15: queuegate.v1.FleetGate.counts:type_name -> queuegate.v1.GateCounts
+	1,  // 16: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
+	2,  // 17: queuegate.v1.FleetReplica.role:type_name -> queuegate.v1.ReplicaRole
+	16, // 18: queuegate.v1.FleetReplica.queue_decisions:type_name -> queuegate.v1.QueueDecisions
+	6,  // 19: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
+	8,  // 20: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
+	10, // 21: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
+	12, // 22: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
+	7,  // 23: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
+	9,  // 24: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
+	11, // 25: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
+	13, // 26: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_policy_proto_init() }

@@ -51,6 +51,7 @@ SUBJECTS: Final[Mapping[str, Mapping[str, Finding]]] = MappingProxyType(
         "yarn-site.xml, and what decides beside a scheduler's file": _read("yarn_site.toml"),
         "From YARN to YuniKorn": _read("convert.toml"),
         "spark-defaults.conf": _read("spark.toml"),
+        "Kubernetes' RBAC": _read("kubernetes.toml"),
         "A policy and a list of users": _read("users.toml"),
         "Claims, and tests of policies": _read("claims_and_tests.toml"),
     }

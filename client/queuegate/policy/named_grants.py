@@ -1,0 +1,158 @@
+"""Queues of Kubernetes' schedulers, and who may use them under Kubernetes' RBAC.
+
+A queue has one path: `root.KIND.NAMESPACE.NAME`, or `root.KIND.NAME` if its kind has no namespaces.
+RBAC grants by name: a cluster-wide grant that names `training` concerns each LocalQueue `training`,
+in any namespace, whether it exists or not. A policy lists the queues that exist and those that a
+binding names in its namespace; `NamedGrants` has the ACLs of all others. The rules are those of
+Kubernetes' `pkg/registry/rbac/validation/rule.go` and `pkg/apis/rbac/v1/evaluation_helpers.go`.
+"""
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from queuegate.policy.acl import Acl
+from queuegate.policy.created_queues import ANY_NAME
+from queuegate.policy.names import ROOT, SEPARATOR
+
+SYSTEM: Final = "system:"
+"""The start of the names of Kubernetes' own users and groups."""
+MASTERS: Final = "system:masters"
+"""The group to which the API server allows everything, whatever RBAC says."""
+NO_NAMESPACE: Final = "@cluster"
+"""The level of questions from no namespace, about kinds whose grants may be those of a namespace.
+No namespace has this name."""
+
+_ANONYMOUS: Final = "system:anonymous"
+_ACCOUNT: Final = "system:serviceaccount:"
+_DOT: Final = "_dot_"
+_MAX_LEVEL: Final = 64
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LEVEL: Final = re.compile(rf"(?:[-a-z0-9]|{_DOT})+")
+_LEVELS_BELOW_ROOT: Final = 3
+"""Those of a queue with a namespace."""
+
+
+class Kind(NamedTuple):
+    """A kind of queue."""
+
+    level: str
+    """The level below the root. No two kinds share one."""
+    group: str
+    """The API group."""
+    resource: str
+    """The resource that rules name."""
+    object_kind: str
+    """The `kind` of its objects."""
+    is_namespaced: bool
+    may_be_namespaced: bool = False
+    """Whether RoleBindings may grant the kind although it has no namespaces."""
+
+    @property
+    def path(self) -> str:
+        """The path of the queue above all queues of this kind."""
+        return f"{ROOT}{SEPARATOR}{self.level}"
+
+
+KINDS: Final = (
+    Kind("localqueues", "kueue.x-k8s.io", "localqueues", "LocalQueue", is_namespaced=True),
+    Kind("clusterqueues", "kueue.x-k8s.io", "clusterqueues", "ClusterQueue", is_namespaced=False),
+    Kind("cohorts", "kueue.x-k8s.io", "cohorts", "Cohort", is_namespaced=False),
+    Kind("kai-queues", "scheduling.run.ai", "queues", "Queue", False, may_be_namespaced=True),
+    Kind(
+        "volcano-queues", "scheduling.volcano.sh", "queues", "Queue", False, may_be_namespaced=True
+    ),
+    Kind("namespacequeues", "scheduling.volcano.sh", "namespacequeues", "NamespaceQueue", True),
+    Kind("elasticquotas", "scheduling.sigs.k8s.io", "elasticquotas", "ElasticQuota", True),
+)
+
+
+def level_of(name: str) -> str | None:
+    """Return the level of a path that stands for an object's name, with `_dot_` for each dot.
+
+    Returns None for text that is not the name of an object, and for a name that is too long for a
+    level. Nothing is folded: two names never share a level.
+    """
+    level = name.replace(SEPARATOR, _DOT)
+    is_name = len(level) <= _MAX_LEVEL and _OBJECT_NAME.fullmatch(name)
+    return level if is_name else None
+
+
+def counting_groups(user: str, groups: Sequence[str]) -> tuple[str, ...]:
+    """Return the groups that count for a user who does not come with a request to the API server.
+
+    These are the groups that Kubernetes itself gives to the user, then those of `groups` whose
+    names do not begin with `system:`, because only the API server may assert such a group.
+    """
+    return (*_own_groups(user), *(each for each in groups if not each.startswith(SYSTEM)))
+
+
+def has_only_own_groups(user: str) -> bool:
+    """Return whether Kubernetes itself gives the user all groups, so that no directory has any."""
+    return user == _ANONYMOUS or user.startswith(_ACCOUNT)
+
+
+def _own_groups(user: str) -> tuple[str, ...]:
+    if user == _ANONYMOUS:
+        return ("system:unauthenticated",)
+    namespace, is_account, _ = user.removeprefix(_ACCOUNT).partition(":")
+    if user.startswith(_ACCOUNT) and is_account:
+        accounts = "system:serviceaccounts"
+        return (accounts, f"{accounts}:{namespace}", "system:authenticated")
+    return ("system:authenticated",)
+
+
+@dataclass(frozen=True)
+class NamedGrants:
+    """The paths of a cluster's queues, and the ACLs of queues that the policy does not list."""
+
+    with_namespaces: frozenset[str]
+    """The levels of the kinds whose paths have a namespace."""
+    acls: Mapping[str, Mapping[str, Acl]]
+    """The cluster-wide grants by name: by the level of such a kind, then by that of a queue."""
+
+    def canonical_path(self, text: str) -> str | None:
+        """Return the text if it is the path of a queue, of a namespace or of a kind."""
+        root, *levels = text.split(SEPARATOR)
+        if not levels:
+            return text if root == ROOT else None
+        kind, *names = levels
+        with_namespace = kind in self.with_namespaces
+        if root != ROOT or kind not in _LEVELS or len(names) > 1 + with_namespace:
+            return None
+        if with_namespace and names[:1] == [NO_NAMESPACE]:
+            del names[0]
+        return text if all(map(_is_level, names)) else None
+
+    def acl(self, path: str) -> Acl | None:
+        """Return the ACL of a queue that the policy does not list; None if no grant names it."""
+        _, *levels = path.split(SEPARATOR)
+        if len(levels) != _LEVELS_BELOW_ROOT:
+            return None
+        kind, _, name = levels
+        return self.acls.get(kind, {}).get(name)
+
+    def paths_below(self, path: str, queues: Container[str]) -> Iterator[str]:
+        """Yield paths for all queues below `path` that grants name and the policy does not list.
+
+        Args:
+            path: The path of a queue.
+            queues: The paths that the policy lists.
+        """
+        _, *levels = path.split(SEPARATOR)
+        for kind, names in self.acls.items():
+            if levels[:1] not in ([], [kind]) or len(levels) == _LEVELS_BELOW_ROOT:
+                continue
+            namespace = levels[1] if len(levels) > 1 else ANY_NAME
+            for name in names:
+                each = SEPARATOR.join((ROOT, kind, namespace, name))
+                if each not in queues:
+                    yield each
+
+
+_LEVELS: Final = frozenset(kind.level for kind in KINDS)
+
+
+def _is_level(text: str) -> bool:
+    return len(text) <= _MAX_LEVEL and _LEVEL.fullmatch(text) is not None

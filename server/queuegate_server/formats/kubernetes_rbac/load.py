@@ -1,0 +1,53 @@
+"""Loads the RBAC and the queues in manifests, and reports what is wrong with them."""
+
+from queuegate.policy.tree import Partition
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    ParseError,
+    diagnostic_of,
+    has_errors,
+    sort_diagnostics,
+)
+from queuegate_server.formats.findings.table import finding
+from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions, compile_partition
+from queuegate_server.formats.kubernetes_rbac.manifests import split
+from queuegate_server.formats.kubernetes_rbac.objects import Objects, add_objects
+from queuegate_server.formats.yaml_reader import read_documents
+
+
+def read_objects(data: bytes, file: str) -> tuple[Objects, list[Diagnostic]]:
+    """Return the objects in manifests, and the errors found. `file` names a text of one file."""
+    objects = Objects()
+    found: list[Diagnostic] = []
+    try:
+        for manifest in split(data, file):
+            diagnostics = Diagnostics(manifest.name)
+            with diagnostics:
+                for document in read_documents(manifest.data, diagnostics):
+                    add_objects(document, diagnostics, objects)
+            found += diagnostics.sorted()
+    except ParseError as error:
+        found.append(error.diagnostic(file))
+    if not objects.number and not found:
+        found.append(diagnostic_of(finding("no-rbac"), file, 1, 1))
+    return objects, found
+
+
+def load_rbac(
+    data: bytes, file: str, options: RbacOptions
+) -> tuple[Partition | None, tuple[Diagnostic, ...]]:
+    """Load manifests as a policy.
+
+    Args:
+        data: The text of one file, or of several that `ManifestFiles` has read.
+        file: The name of a text of one file, for diagnostics.
+        options: The options for reading RBAC.
+
+    Returns:
+        The partition, None if there are errors, and the diagnostics.
+    """
+    objects, found = read_objects(data, file)
+    if has_errors(found):
+        return None, tuple(sort_diagnostics(found))
+    return compile_partition(objects, options), tuple(sort_diagnostics(found))
