@@ -142,7 +142,8 @@ class Prover:
                 if nearest != use.queue:
                     remedy = f"correct the name, or name {nearest} if the claim is about new queues"
                     raise BadClaim(f"{text}, and {nearest} decides instead: {remedy}")
-                text += "; YARN creates it"
+                is_named = self.partition.named_grants is not None
+                text += ", but a grant names it" if is_named else "; YARN creates it"
             self.notes.append(f"{self.file}:{stated.line}: {text}")
 
     def _note_nobody(self, stated: StatedClaim, claim: Claim, world: World) -> None:
