@@ -57,7 +57,7 @@ class ServerCertificate:
         """Return why the server refuses all client certificates now; empty if it does not."""
         if not self.authorities or _ends(self.authorities, time.time()):
             return ""
-        return "no authority in it is valid now: certificates of clients are refused"
+        return "no authority in it is valid now: client certificates are refused"
 
 
 class Period(NamedTuple):

@@ -1,8 +1,8 @@
 """The parts of a policy that belong to the schedulers of the admission webhook. Pure.
 
 Each scheduler needs a part of its own: two of them may have queues of the same name, and an ACL for
-a queue of one must not allow a queue of the other. Cases are not distinguished, because YuniKorn's
-paths are in lower case.
+a queue of one must not allow a queue of the other. Case is ignored, because YuniKorn's paths are in
+lower case.
 """
 
 import re

@@ -75,7 +75,7 @@ def test_authorities_that_are_not_valid_now_are_reported(
         (tmp_path / name).write_bytes(content)
     config = tmp_path / "queuegate.yaml"
     config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)]}))
-    fault = "no authority in it is valid now: certificates of clients are refused"
+    fault = "no authority in it is valid now: client certificates are refused"
     ReloadingCredentials(ListenerTls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0")
     (record,) = caplog.records
     assert (record.getMessage(), record.__dict__["file"]) == (fault, f"{tmp_path}/ca.crt")
