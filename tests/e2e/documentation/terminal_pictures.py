@@ -24,10 +24,6 @@ PICTURES: Final = Path("docs/pictures")
 _COLUMNS: Final = 96
 _COULD_NOT_ASK: Final = 3
 _POLICY: Final = "examples/queues.yaml"
-_EXPLAIN: Final = (
-    "queuegate explain john root.analytics.reports",
-    "queuegate explain alice root.analytics.reports --group analysts",
-)
 _TREE: Final = ("queuegate tree", "queuegate tree --user sue")
 _LINT: Final = ("cat queues.yaml", "queuegate-server lint queues.yaml")
 _MISTAKEN: Final = """\
@@ -75,7 +71,6 @@ def draw() -> Iterator[tuple[str, str]]:
     """Return the pictures by name."""
     with running_server("--policy", _POLICY) as server:
         asking = {"QUEUEGATE_ADDRESS": server.address}
-        yield "explain", picture("explain", _EXPLAIN, Path(), asking)
         yield "tree", picture("tree", _TREE, Path(), asking)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "queues.yaml").write_text(_MISTAKEN)
