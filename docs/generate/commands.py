@@ -2,13 +2,14 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import click
 
 from docs.generate.markdown import code, page, paragraph, table
 from queuegate.cli.commands import queuegate
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate.cli.invocation import COMMON
 from queuegate_server.cli.main import command_group
 
@@ -37,7 +38,13 @@ def generate_client() -> str:
     return page(
         "The command `queuegate`",
         _CLIENT,
-        *_epilog(queuegate.epilog or ""),
+        "## Exit status",
+        _statuses(queuegate.exit_statuses),
+        "## Environment",
+        table(
+            ("variable", "meaning"),
+            ((code(name), _with_code(text)) for name, text in queuegate.environment.items()),
+        ),
         "## Options of all commands",
         _COMMON,
         _table(options, context),
@@ -64,9 +71,17 @@ def _commands(group: click.Group, context: click.Context, common: set[str]) -> I
         yield code(" ".join([inner.command_path, *command.collect_usage_pieces(inner)]).strip())
         for part in re.split(r"\n{2,}", inspect.cleandoc(command.help or "").replace("\b\n", "")):
             yield paragraph(_with_code(part))
-        options = [each for each in _options(command) if each.name not in common]
+        options = [
+            each
+            for each in _options(command)
+            if each.name not in common or (each.name == "timeout" and common)
+        ]
         if options:
             yield _table(options, inner)
+        assert isinstance(command, DocumentedCommand)
+        example = " ".join(command.example.replace("\\\n", "").split())
+        yield f"Example: {code(example)}"
+        yield _statuses(command.exit_statuses)
         if isinstance(command, click.Group):
             yield from _commands(command, inner, common)
 
@@ -111,12 +126,6 @@ def _notes(bracket: re.Match[str]) -> str:
     return "".join(f" {note}" for note in notes)
 
 
-def _epilog(text: str) -> Iterator[str]:
-    for part in text.replace("\b\n", "").strip().split("\n\n"):
-        title, *lines = part.splitlines()
-        yield f"## {title.rstrip(':')}"
-        rows = [line.split(None, 1) for line in lines]
-        yield table(
-            (title.rstrip(":").lower(), "meaning"),
-            ((code(name), _with_code(meaning)) for name, meaning in rows),
-        )
+def _statuses(statuses: Mapping[int, str]) -> str:
+    rows = ((code(str(int(status))), _with_code(text)) for status, text in statuses.items())
+    return table(("exit status", "meaning"), rows)

@@ -1,14 +1,14 @@
-"""findings.md: the findings of `validate` and `lint`, from their tables."""
+"""findings.md: what the commands of `queuegate-server` can find, from the tables of findings."""
 
 from docs.generate.markdown import page, paragraph, table
 from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.findings.table import SUBJECTS
 
 _ABOUT = """
-What `queuegate-server validate` and `lint` can say about a policy, by the identifier that
-`-o json` and `-o sarif` show. Words in braces are filled in. Errors and notes are marked; all
-others are warnings. What concerns no file of a policy, such as the server's settings, has no
-identifier: in SARIF its rule is the name of the command.
+What `queuegate-server` can find in a policy, in settings, in a change and in tests, by the
+identifier that `-o json` and `-o sarif` show. Words in braces are filled in. Errors and notes are
+marked; all others are warnings. The last table has kinds of findings whose messages differ from
+case to case.
 """
 
 

@@ -37,7 +37,7 @@ def test_a_fleet_whose_replica_starts_is_no_failure(
     server.script.answers["GetFleet"] = policy_pb2.GetFleetResponse(replicas=[starting])
     assert main([*PATIENT, "fleet"]) == 0
     output, errors = capsys.readouterr()
-    assert "a (asked)  starting: it has not joined the fleet yet\n" in output
+    assert "a (this server)  starting: it has not joined the fleet yet\n" in output
     assert errors == ""
     assert main([*PATIENT, "fleet", "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -192,7 +192,7 @@ def test_a_name_that_is_not_in_the_cache_gets_a_hint(
     with queuegate.Client(address, timeout=60) as client:
         client.resolve("casey")
     invalidate = ["--address", address, "--timeout", "20", "invalidate"]
-    hint = "this server's cache has no such name; names are case-sensitive\n"
+    hint = "no such user is in this server's cache; names are case-sensitive\n"
     cases = (("Casey", "0 cached answers", hint), ("casey", "1 cached answer", ""))
     for user, dropped, errors in cases:
         assert main([*invalidate, user]) == 0

@@ -10,9 +10,12 @@ from queuegate._applications import Application, ApplicationCheck, SparkApplicat
 from queuegate._types import Check, Decision
 from queuegate.cli import render
 from queuegate.cli.command_classes import Command
+from queuegate.cli.documents import explanation_document
 from queuegate.cli.exit_codes import Exit
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
+    DECISION_STATUSES,
+    FILES_TIMEOUT,
     files_options,
     groups_options,
     invocation_options,
@@ -38,17 +41,22 @@ _OF_SPARK: Final = {
 }
 
 
-@click.command("app-check", cls=Command)
-@invocation_options
+@click.command(
+    "app-check",
+    cls=Command,
+    example="queuegate app-check sue view --queue root.analytics --owner bob",
+    exit_statuses=DECISION_STATUSES,
+)
+@invocation_options(FILES_TIMEOUT)
 @click.argument("user")
 @click.argument(
     "action", metavar="ACTION", type=click.Choice([action.replace("_", "-") for action in Action])
 )
 @click.option("--queue", default="", help="The application's queue.")
 @click.option("--owner", default="", metavar="USER", help="The user who started the application.")
-@click.option("--view-acl", default="", metavar="ACL", help="Its view ACL.")
-@click.option("--modify-acl", default="", metavar="ACL", help="Its modify ACL.")
-@click.option("--target-queue", default="", metavar="QUEUE", help="For a move, the target queue.")
+@click.option("--view-acl", default="", metavar="ACL", help="The application's view ACL.")
+@click.option("--modify-acl", default="", metavar="ACL", help="The application's modify ACL.")
+@click.option("--target-queue", default="", metavar="QUEUE", help="The target queue of a move.")
 @click.option("--spark", is_flag=True, help="Check a Spark application, under Spark's own rules.")
 @click.option(
     "--property",
@@ -57,9 +65,16 @@ _OF_SPARK: Final = {
     metavar="NAME=VALUE",
     help="A Spark application property; repeatable.",
 )
-@click.option("--spark-user", default="", metavar="USER", help="The user on whose behalf it runs.")
-@click.option("--process-user", default="", metavar="USER", help="The owner of its process.")
-@click.option("--explain", "explained", is_flag=True, help="Show the evaluated lists.")
+@click.option(
+    "--spark-user",
+    default="",
+    metavar="USER",
+    help="The user on whose behalf the application runs.",
+)
+@click.option(
+    "--process-user", default="", metavar="USER", help="The owner of the application's process."
+)
+@click.option("--explain", "explained", is_flag=True, help="Show the evaluated ACLs.")
 @partition_option
 @groups_options
 @files_options
@@ -96,7 +111,8 @@ def app_check(invocation: Invocation, *, explained: bool, **arguments: Any) -> R
             full = client.explain_application(*question, **options)
             missing = _missing_queue_line(client, invocation, asked, full.decision, started)
             lines = render.application_explanation_lines(asked, full, colors, missing)
-            return Report(full, lines, Exit.OK if full.decision.allowed else Exit.NO)
+            status = Exit.OK if full.decision.allowed else Exit.NO
+            return Report(explanation_document(full), lines, status)
         answer = client.check_application(*question, **options)
         missing = _missing_queue_line(client, invocation, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO

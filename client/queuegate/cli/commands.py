@@ -13,20 +13,22 @@ from queuegate._types import Check, Decision, Explanation
 from queuegate.cli import render, server_state
 from queuegate.cli.app_check import app_check
 from queuegate.cli.command_classes import Group
-from queuegate.cli.documents import plain
+from queuegate.cli.documents import explanation_document, plain
 from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
-from queuegate.cli.invocation import Invocation
+from queuegate.cli.invocation import TIMEOUT, Invocation
 from queuegate.cli.options import (
     CONTEXT,
+    DECISION_STATUSES,
+    FILES_TIMEOUT,
     INVALIDATION_TIMEOUT,
     LIST_TIMEOUT,
     RELOAD_TIMEOUT,
+    WAIT_TIMEOUT,
     access_option,
     common_options,
     files_options,
     groups_options,
     invocation_options,
-    invocation_options_of_list,
     partition_option,
     policy_partition_option,
     prefix_option,
@@ -57,35 +59,44 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer", bound=Decision | Explanation)
 
-_EPILOG: Final = f"""\
-\b
-Exit status:
-  0    access is allowed; the command succeeded
-  1    access is denied; no such user or queue; not serving; a gate or replica may use old state
-  2    incorrect usage or configuration, such as an unknown partition or a missing role
-  3    no answer: the server or the directory is unavailable or too slow; a list is incomplete
+_STATUSES: Final = {
+    Exit.OK: "access is allowed; the command succeeded",
+    Exit.NO: "access is denied; there is no such user or queue; the server is not serving; a gate"
+    " or a replica may still use old state",
+    Exit.WRONG: "incorrect usage or configuration, such as an unknown partition or a missing role",
+    Exit.NO_ANSWER: "no answer: the server or the directory is unavailable or too slow; a list is"
+    " incomplete",
+}
+_WRONG: Final = "incorrect usage, or the caller lacks a role"
+_NO_ANSWER: Final = "no answer: the server is unavailable or too slow"
+_ENVIRONMENT: Final = {
+    ENVIRONMENT_VARIABLE: "the address of the server, unless --address is given",
+    "QUEUEGATE_CA_FILE": "the default of --tls-ca, if no --tls option is given",
+    "QUEUEGATE_CERTIFICATE_FILE": "the same for --tls-cert",
+    "QUEUEGATE_KEY_FILE": "the same for --tls-key",
+    "QUEUEGATE_SERVER_NAME": "the same for --tls-server-name",
+    "QUEUEGATE_TOKEN_FILE": "the default of --token-file",
+    "NO_COLOR": "disables colors, if set",
+}
 
-\b
-Environment:
-  {ENVIRONMENT_VARIABLE}           the address of the server, unless --address is given
-  QUEUEGATE_CA_FILE           default of --tls-ca, if no --tls option is given
-  QUEUEGATE_CERTIFICATE_FILE  as --tls-cert
-  QUEUEGATE_KEY_FILE          as --tls-key
-  QUEUEGATE_SERVER_NAME       as --tls-server-name
-  QUEUEGATE_TOKEN_FILE        as --token-file
-  NO_COLOR                    if set, disables colors
-"""
 
-
-@click.group(cls=Group, context_settings=CONTEXT, epilog=_EPILOG)
-@common_options((*FORMATS, TABLE))
+@click.group(
+    cls=Group,
+    context_settings=CONTEXT,
+    example="queuegate check sue root.analytics.reports",
+    exit_statuses=_STATUSES,
+    environment=_ENVIRONMENT,
+)
+@common_options((*FORMATS, TABLE), f"the command's own, usually {TIMEOUT:g}")
 @click.version_option(package_name="queuegate", message="%(prog)s %(version)s")
 def queuegate(**_: Any) -> None:
     """Check with a queuegate server whether a user may use a queue, and why."""
 
 
-@queuegate.command()
-@invocation_options
+@queuegate.command(
+    example="queuegate check sue root.analytics.reports", exit_statuses=DECISION_STATUSES
+)
+@invocation_options(FILES_TIMEOUT)
 @question
 def check(invocation: Invocation, asked: Check) -> Report:
     """Check whether USER may use QUEUE, such as root.a.b."""
@@ -96,16 +107,19 @@ def check(invocation: Invocation, asked: Check) -> Report:
     return Report(answer, [text], status)
 
 
-@queuegate.command()
-@invocation_options
+@queuegate.command(
+    example="queuegate explain sue root.analytics.reports --policy queues.yaml --no-groups",
+    exit_statuses=DECISION_STATUSES,
+)
+@invocation_options(FILES_TIMEOUT)
 @question
 def explain(invocation: Invocation, asked: Check) -> Report:
-    """Run a check, and show the evaluated ACLs and the groups' origin."""
+    """Explain a decision: show the ACLs and groups it is based on."""
     answer, hints = _ask(invocation, asked, lambda client: client.explain(**asdict(asked)))
     status = Exit.OK if answer.decision.allowed else Exit.NO
     site = invocation.yarn_site or ""
     lines = render.explanation_lines(asked, answer, invocation.colors, hints, site)
-    return Report(answer, lines, status)
+    return Report(explanation_document(answer), lines, status)
 
 
 def _ask(
@@ -122,8 +136,15 @@ def _ask(
         return answer, invocation.missing_queue_hints(client, asked, decision, started)
 
 
-@queuegate.command()
-@invocation_options_of_list
+@queuegate.command(
+    example="queuegate queues sue --why",
+    exit_statuses={
+        Exit.OK: "the queues are listed; there may be none",
+        Exit.WRONG: DECISION_STATUSES[Exit.WRONG],
+        Exit.NO_ANSWER: DECISION_STATUSES[Exit.NO_ANSWER],
+    },
+)
+@invocation_options(f"{LIST_TIMEOUT:g}", with_table=True)
 @click.argument("user")
 @prefix_option
 @partition_option
@@ -134,7 +155,7 @@ def _ask(
 def queues(invocation: Invocation, user: str, *, access: str, why: bool, **options: Any) -> Report:
     """List the configured queues that USER may use.
 
-    Queues that YARN will create are not listed; tree --user marks them.
+    Queues that YARN will create are not listed; `tree --user` marks them.
     """
     options["timeout"] = invocation.timeout or LIST_TIMEOUT
     usable: list[UsableQueue] = []
@@ -169,8 +190,16 @@ queuegate.add_command(who_can)
 queuegate.add_command(tree)
 
 
-@queuegate.command()
-@invocation_options
+@queuegate.command(
+    example="queuegate resolve sue --bypass-cache",
+    exit_statuses={
+        Exit.OK: "the groups are known",
+        Exit.NO: "there is no such user",
+        Exit.WRONG: _WRONG,
+        Exit.NO_ANSWER: DECISION_STATUSES[Exit.NO_ANSWER],
+    },
+)
+@invocation_options()
 @click.argument("user")
 @click.option(
     "--bypass-cache",
@@ -179,7 +208,7 @@ queuegate.add_command(tree)
 )
 @partition_option
 def resolve(invocation: Invocation, user: str, *, bypass_cache: bool, partition: str) -> Report:
-    """Resolve the groups of USER."""
+    """Show the groups of USER."""
     with invocation.client() as client:
         answer = client.resolve(user, partition=partition, bypass_cache=bypass_cache)
     lines = [*render.resolution_lines(answer, invocation.colors)]
@@ -192,8 +221,16 @@ def resolve(invocation: Invocation, user: str, *, bypass_cache: bool, partition:
     return Report(answer, [], problem=problem)
 
 
-@queuegate.command()
-@invocation_options
+@queuegate.command(
+    example="queuegate invalidate sue --wait",
+    exit_statuses={
+        Exit.OK: "the groups are invalidated",
+        Exit.NO: "with --wait: a gate may still use groups from before the call",
+        Exit.WRONG: _WRONG,
+        Exit.NO_ANSWER: _NO_ANSWER,
+    },
+)
+@invocation_options(f"{INVALIDATION_TIMEOUT:g}; with --wait: {WAIT_TIMEOUT:g}")
 @click.argument("users", metavar="USER... | --all", nargs=-1)
 @click.option("--all", "everyone", is_flag=True, help="All users of the partition.")
 @wait_option
@@ -207,7 +244,7 @@ def invalidate(
         raise click.UsageError(message, click.get_current_context())
     with invocation.client() as client:
         names = None if everyone else users
-        timeout = invocation.timeout or (None if wait else INVALIDATION_TIMEOUT)
+        timeout = invocation.timeout or (WAIT_TIMEOUT if wait else INVALIDATION_TIMEOUT)
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
     lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
@@ -220,12 +257,20 @@ def invalidate(
     # With --wait, gates also drop cached groups, so the call has an effect even if the server's
     # cache was empty.
     nothing = not everyone and not wait and not answer.dropped
-    note = "this server's cache has no such name; names are case-sensitive" if nothing else ""
+    note = "no such user is in this server's cache; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note, problem=problem)
 
 
-@queuegate.command()
-@invocation_options_of_list
+@queuegate.command(
+    example="queuegate policy --prefix root.analytics -o table",
+    exit_statuses={
+        Exit.OK: "the policy is shown",
+        Exit.NO: "the queue of --prefix does not exist",
+        Exit.WRONG: _WRONG,
+        Exit.NO_ANSWER: _NO_ANSWER,
+    },
+)
+@invocation_options(with_table=True)
 @prefix_option
 @policy_partition_option
 def policy(invocation: Invocation, prefix: str, partition: str) -> Report:
@@ -240,8 +285,16 @@ def policy(invocation: Invocation, prefix: str, partition: str) -> Report:
     return Report(document, lines, Exit.NO if note else Exit.OK, note=note, table=table)
 
 
-@queuegate.command()
-@invocation_options
+@queuegate.command(
+    example="queuegate reload --wait",
+    exit_statuses={
+        Exit.OK: "the server serves the policy that it has read",
+        Exit.NO: "with --wait: a gate or a replica may still use the old policy",
+        Exit.WRONG: "incorrect usage, a missing role, or an invalid policy, which is not served",
+        Exit.NO_ANSWER: _NO_ANSWER,
+    },
+)
+@invocation_options(f"{RELOAD_TIMEOUT:g}")
 @wait_option
 def reload(invocation: Invocation, *, wait: bool) -> Report:
     """Make the server reload its policy. To reload its settings, send it SIGHUP."""
@@ -265,19 +318,27 @@ def reload(invocation: Invocation, *, wait: bool) -> Report:
 def _waited_reload(answer: ReloadResult, document: dict[str, Any], lines: list[str]) -> Report:
     """Return the report of a reload after which the server waited for gates and replicas."""
     if any(each.is_about_fleet for each in answer.diagnostics):
-        message = "not every replica is known to serve the new policy: see the warnings"
+        message = "some replicas may not serve the new policy yet: see the warnings"
         problem = Problem(Exit.NO, "FLEET_DISAGREES", message)
         return Report(document, [*lines, *unconfirmed_lines(answer, OLD_POLICY)], problem=problem)
     lines = [*lines, *waited_lines(answer, OLD_POLICY)]
     return Report(document, lines, problem=stale_problem(answer, OLD_POLICY))
 
 
-@queuegate.command()
-@invocation_options
+@queuegate.command(
+    example="queuegate fleet -o json",
+    exit_statuses={
+        Exit.OK: "the replicas agree, or are still starting",
+        Exit.NO: "the replicas disagree, or Redis is unavailable",
+        Exit.WRONG: "incorrect usage, a missing role, or the server belongs to no fleet",
+        Exit.NO_ANSWER: _NO_ANSWER,
+    },
+)
+@invocation_options()
 def fleet(invocation: Invocation) -> Report:
-    """Show the replicas in the server's fleet, whether they agree, and their gates.
+    """Show the fleet's replicas and gates, and whether they agree.
 
-    If the server belongs to no fleet, shows its gates, and exits with 2.
+    If the server belongs to no fleet, shows only its gates.
     """
     with invocation.client() as client:
         answer = client.get_fleet()
@@ -288,15 +349,23 @@ def fleet(invocation: Invocation) -> Report:
     message = "; ".join(map(escape, answer.problems)) or "the replicas disagree"
     status, code = Exit.NO, "FLEET_DISAGREES"
     if not answer.replicas:
-        message = "the server belongs to no fleet (fleet.url is not set): it shows only its gates"
+        message = "the server belongs to no fleet (fleet.url is not set): only its gates are shown"
         status, code = Exit.WRONG, "NO_FLEET"
     elif not answer.connected:
         code = "REDIS_UNAVAILABLE"
     return Report(answer, lines, problem=Problem(status, code, message))
 
 
-@queuegate.command()
-@invocation_options
+@queuegate.command(
+    example="queuegate health --address queuegate.example.com:50051 --tls-ca ca.pem",
+    exit_statuses={
+        Exit.OK: "the server is serving",
+        Exit.NO: "the server is not serving",
+        Exit.WRONG: "incorrect usage, or the server has no such service",
+        Exit.NO_ANSWER: _NO_ANSWER,
+    },
+)
+@invocation_options()
 @click.option("--service", default="", metavar="NAME", help="The full name of a service.")
 def health(invocation: Invocation, service: str) -> Report:
     """Check whether the server is serving."""

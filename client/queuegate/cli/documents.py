@@ -16,6 +16,14 @@ def plain(document: Any) -> dict[str, Any]:
     return dict(document)
 
 
+def explanation_document(explanation: Any) -> dict[str, Any]:
+    """Convert an explanation to a dictionary. The members of its decision are at the top level, as
+    in the document of a decision.
+    """
+    document = plain(explanation)
+    return {**document.pop("decision"), **document}
+
+
 def to_json(document: Mapping[str, Any]) -> str:
     """Return a document as indented JSON, in ASCII so that it is safe to print on a terminal."""
     return json.dumps(document, indent=2, default=_text).replace("\x7f", "\\u007f")

@@ -81,13 +81,14 @@ class Invocation:
             self._select(*_READING),
         )
         if files and server:
-            yield f"{_options(server)}: not allowed with {_options(files)}: no server is involved"
+            options = _options(files)
+            yield f"{_options(server)}: not allowed with {options}, which involves no server"
         if reading and self.config is not None:
-            yield f"{_options(reading)}: not allowed with --config, whose settings contain it"
+            yield f"{_options(reading)}: not allowed with --config: change that file instead"
         elif reading and self.policy is None:
             yield f"{_options(reading)}: only allowed with --policy"
         if standard_input := self._select(*_FILES, "yarn_site", *_SERVER[1:], value="-"):
-            yield f"{_options(standard_input)}: name a file; standard input (-) is not read here"
+            yield f"{_options(standard_input)}: must be a file, not standard input (-)"
         if (self.tls_cert is None) != (self.tls_key is None):
             yield "--tls-cert and --tls-key must be given together"
         if self.resolved_group and not files:
@@ -95,7 +96,7 @@ class Invocation:
             yield f"--resolved-group: {message}"
         elif self.resolved_group and groups is not None:
             other = "--group" if groups else "--no-groups"
-            message = f"not allowed with {other}: the resolver is used only without it"
+            message = f"not allowed with {other}, which replaces the resolver's groups"
             yield f"--resolved-group: {message}"
 
     def _select(self, *names: str, value: str | None = None) -> list[str]:
@@ -162,9 +163,8 @@ class Invocation:
         *,
         user_first: bool = False,
     ) -> Iterator[None]:
-        """Correct GroupsUnavailable if the queue does not exist or the user may be a queue.
-
-        A hint on what to correct replaces the request for groups.
+        """Improve the message of GroupsUnavailable if the queue does not exist or the user may be a
+        queue: say what to correct instead of asking for groups.
 
         Only without a server, because a server would record the additional check as a decision.
 

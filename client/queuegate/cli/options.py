@@ -13,7 +13,8 @@ from click.core import ParameterSource
 from queuegate._address import DEFAULT_ADDRESS
 from queuegate._types import Check
 from queuegate._validation import MAX_TIMEOUT
-from queuegate.cli.invocation import Invocation
+from queuegate.cli.exit_codes import Exit
+from queuegate.cli.invocation import TIMEOUT, Invocation
 from queuegate.cli.output import FORMATS, TABLE, Report, print_answer
 from queuegate.policy.acl import AclNames
 from queuegate.policy.decision import Access
@@ -30,10 +31,21 @@ RELOAD_TIMEOUT: Final = 30.0
 INVALIDATION_TIMEOUT: Final = 5.0
 """The default time limit for `invalidate` without `--wait`, in seconds: the server takes a few
 seconds to detect an unresponsive Redis."""
+WAIT_TIMEOUT: Final = 15.0
+"""The default time limit for `invalidate --wait`, in seconds."""
+FILES_TIMEOUT: Final = f"{TIMEOUT:g}; with --policy or --config: {LIST_TIMEOUT:g}"
+"""The default time limit of a single decision, for the help."""
+DECISION_STATUSES: Final = {
+    Exit.OK: "access is allowed",
+    Exit.NO: "access is denied",
+    Exit.WRONG: "incorrect usage or configuration, such as an unknown partition",
+    Exit.NO_ANSWER: "no answer: the server or the directory is unavailable or too slow",
+}
+"""The exit statuses of commands that print a decision."""
 _ASKED: Final = (
     "user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service",
 )  # fmt: skip
-"""The arguments repeated in JSON and YAML output."""
+"""The arguments that JSON and YAML output repeats."""
 _NOT_EMPTY: Final = frozenset({
     "--owner", "--process-user", "--queue", "--real-user", "--spark-user", "--target-queue",
     "--user",
@@ -75,7 +87,7 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float |
         number = math.nan
     if not 0 < number <= MAX_TIMEOUT:
         raise click.BadParameter(
-            f"{text!r} is not a number of seconds above 0 (at most {MAX_TIMEOUT:.0f})"
+            f"{text!r}: must be a number of seconds, more than 0 and at most {MAX_TIMEOUT:.0f}"
         )
     return number
 
@@ -91,9 +103,13 @@ def _options(*options: _Decorator) -> _Decorator:
     return add
 
 
-def common_options(output: tuple[str, ...]) -> _Decorator:
-    """Return a decorator that adds the `Invocation` options, with the given output formats. Options
-    are allowed before and after the command's name.
+def common_options(output: tuple[str, ...], timeout: str) -> _Decorator:
+    """Return a decorator that adds the `Invocation` options. Options are allowed before and after
+    the command's name.
+
+    Args:
+        output: The output formats.
+        timeout: The default time limit, for the help.
     """
     return _options(
         click.option(
@@ -111,8 +127,7 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
             "--timeout",
             callback=_seconds,
             metavar="SECONDS",
-            help="The time limit.  [default: 1; queues, who-can, tree and"
-            " reload: 30; invalidate: 5, with --wait: 15]",
+            help=f"The time limit.  [default: {timeout}]",
         ),
         click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these CAs."),
         click.option("--tls-cert", metavar="FILE", help="Use TLS with this client certificate."),
@@ -124,22 +139,24 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
     )
 
 
-def invocation_options(function: Callable[..., Report]) -> Callable[..., int]:
-    """Return a wrapper that passes an `Invocation` to a command, prints its report and returns its
-    exit status.
+def invocation_options(
+    timeout: str = f"{TIMEOUT:g}", *, with_table: bool = False
+) -> Callable[[Callable[..., Report]], Callable[..., int]]:
+    """Return a decorator that passes an `Invocation` to a command, prints its report and returns
+    its exit status.
+
+    Args:
+        timeout: The command's default time limit, for its help.
+        with_table: Whether to allow `--output table`.
     """
-    return _with_invocation(function, FORMATS)
-
-
-def invocation_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
-    """Wrap a command as `invocation_options` does, but also allow `--output table`."""
-    return _with_invocation(function, (*FORMATS, TABLE))
+    formats = (*FORMATS, TABLE) if with_table else FORMATS
+    return functools.partial(_with_invocation, formats=formats, timeout=timeout)
 
 
 def _with_invocation(
-    function: Callable[..., Report], formats: tuple[str, ...]
+    function: Callable[..., Report], *, formats: tuple[str, ...], timeout: str
 ) -> Callable[..., int]:
-    @common_options(formats)
+    @common_options(formats, timeout)
     @functools.wraps(function)
     def with_invocation(**arguments: Any) -> int:
         context = click.get_current_context()
@@ -148,7 +165,9 @@ def _with_invocation(
         _check_not_empty(arguments, context)
         output = invocation.output or FORMATS[0]
         if output not in formats:
-            raise click.UsageError(f"--output {output} is for commands that print a list", context)
+            raise click.UsageError(
+                f"--output {output} is only for commands that print a list", context
+            )
         if fault := next(invocation.faults(arguments.get("groups")), ""):
             raise click.UsageError(fault, context)
         asked = {name: arguments[name] for name in _ASKED if arguments.get(name)}

@@ -49,10 +49,10 @@ _REASONS = {
     Reason.UNSPECIFIED: "unknown reason (this client is too old for the server)",
 }
 _OF_APPLICATIONS = {
-    Reason.WILDCARD: "a list of the application allows everyone",
-    Reason.USER: "a list of the application names the user {subject}",
-    Reason.GROUP: "a list of the application names the group {subject}",
-    Reason.NO_MATCH: "no list that applies to this action names the user or a group of the user",
+    Reason.WILDCARD: "an ACL of the application allows everyone",
+    Reason.USER: "an ACL of the application lists the user {subject}",
+    Reason.GROUP: "an ACL of the application lists the group {subject}",
+    Reason.NO_MATCH: "no ACL for this action lists the user or a group of the user",
 }
 _DOING = {Action.VIEW_LOGS: "view the logs of", Action.ADMIN: "act for users of"}
 _LISTED = {

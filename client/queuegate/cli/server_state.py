@@ -71,7 +71,7 @@ def fleet_lines(answer: FleetInfo, colors: Colors) -> Iterator[str]:
             ReplicaState.FOLLOWING: colors.good,
             ReplicaState.STARTING: colors.doubtful,
         }.get(replica.state, colors.bad)
-        yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
+        yield f"{escape(replica.name)}{' (this server)' if replica.is_self else ''}  {paint(state)}"
         notes = [] if replica.role is ReplicaRole.UNKNOWN else [str(replica.role)]
         notes.append(f"queuegate {escape(replica.version)}")
         has_gates = replica.role is not ReplicaRole.WEBHOOK

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _CAPACITY_SCHEDULER: Final = "capacity-scheduler"
-_MAX_COMPARED: Final = 2_000
+MAX_COMPARED: Final = 2_000
 """The maximum number of queues to compare. Comparing this many takes a tenth of a second."""
 
 
@@ -139,7 +139,7 @@ def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
         evaluated_queue: Its nearest existing ancestor.
         queues: The paths of the queues below that ancestor.
     """
-    if len(queues) > _MAX_COMPARED:
+    if len(queues) > MAX_COMPARED:
         return ""
     above = len(evaluated_queue) + len(SEPARATOR)
     path = path.strip()

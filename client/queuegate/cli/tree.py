@@ -15,6 +15,7 @@ from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import Exit
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
+    DECISION_STATUSES,
     LIST_TIMEOUT,
     files_options,
     groups_options,
@@ -38,8 +39,18 @@ _MIN_WIDTH: Final = 40
 _YARN_FORMATS: Final = frozenset({"fair-scheduler", "capacity-scheduler"})
 
 
-@click.command("tree", cls=Command)
-@invocation_options
+@click.command(
+    "tree",
+    cls=Command,
+    example="queuegate tree --user sue --policy queues.yaml --no-groups",
+    exit_statuses={
+        Exit.OK: "the tree is shown",
+        Exit.NO: "the queue of --prefix does not exist",
+        Exit.WRONG: DECISION_STATUSES[Exit.WRONG],
+        Exit.NO_ANSWER: DECISION_STATUSES[Exit.NO_ANSWER],
+    },
+)
+@invocation_options(f"{LIST_TIMEOUT:g}")
 @prefix_option
 @policy_partition_option
 @click.option("--user", metavar="USER", help="Mark the queues that this user may use.")
@@ -63,12 +74,12 @@ def tree(
     groups: tuple[str, ...] | None,
     real_user: str,
 ) -> Report:
-    """Show the queues as a tree, with the users and groups listed in their ACLs.
+    """Show the queue tree, and who is listed in each queue's ACLs.
 
-    Below a queue where YARN creates queues, * represents queues with ACLs from a template. --user
-    does not mark these queues if access depends on groups that are not given with --group.
+    Where YARN creates queues, * represents the queues with ACLs from a template. --user does not
+    mark these if access depends on groups that are not given with --group.
 
-    A tree of more than 200 queues is truncated where marked; --depth, --prefix and --all show more.
+    A tree of more than 200 queues is cut off where marked; --depth, --prefix and --all show more.
     """
     if user is None and (groups is not None or real_user):
         message = "--group, --no-groups and --real-user: only with --user"

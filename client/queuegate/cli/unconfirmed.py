@@ -28,14 +28,14 @@ def unconfirmed_lines(answer: InvalidationResult | ReloadResult, state: str) -> 
         for name in answer.waited_out
         if name not in stale
     ] + [
-        f"{escape(each.name)} did not confirm; while it reaches no server, it may use {state} for"
-        f" up to {math.ceil(each.seconds)} s"
+        f"{escape(each.name)} did not confirm; while it cannot reach a server, it may use {state}"
+        f" for up to {math.ceil(each.seconds)} s"
         for each in answer.stale_gates
     ]
 
 
 def stale_problem(answer: InvalidationResult | ReloadResult, state: str) -> Problem | None:
-    """Return a problem if a gate may still use old state, which is why scripts must not go on."""
+    """Return a problem if a gate may still use old state, so that scripts do not continue."""
     if not answer.stale_gates:
         return None
     seconds = math.ceil(max(each.seconds for each in answer.stale_gates))

@@ -14,10 +14,11 @@ from queuegate.cli.command_classes import Command
 from queuegate.cli.exit_codes import Exit, Problem
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
+    DECISION_STATUSES,
     LIST_TIMEOUT,
     access_option,
     files_options,
-    invocation_options_of_list,
+    invocation_options,
     partition_option,
 )
 from queuegate.cli.output import Report
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _MAX_NAMED: Final = 5
 """The maximum number of groups named in the error for an incomplete list."""
 _NO_RESOLVER: Final = "none"
-"""The resolver of YuniKorn's partitions for which the settings name no other one."""
+"""The resolver of YuniKorn's partitions if the settings name no other."""
 
 
 class _WhoCanCommand(Command):
@@ -57,8 +58,17 @@ class _WhoCanCommand(Command):
         return super().parse_args(ctx, args)
 
 
-@click.command("who-can", cls=_WhoCanCommand)
-@invocation_options_of_list
+@click.command(
+    "who-can",
+    cls=_WhoCanCommand,
+    example="queuegate who-can root.analytics.reports --all-pages",
+    exit_statuses={
+        Exit.OK: "the users are listed; there may be none",
+        Exit.WRONG: DECISION_STATUSES[Exit.WRONG],
+        Exit.NO_ANSWER: "no answer, or the list is incomplete, for the given reason",
+    },
+)
+@invocation_options(f"{LIST_TIMEOUT:g}", with_table=True)
 @click.argument("queue")
 @partition_option
 @access_option
@@ -72,10 +82,7 @@ def who_can(
     partition: str,
     all_pages: bool,
 ) -> Report:
-    """List the users who may use QUEUE, and why.
-
-    Exit status 3 means that the list is incomplete; the message gives the reason.
-    """
+    """List the users who may use QUEUE, and why."""
     with invocation.client() as client:
         iterator = client.list_users(
             queue,
@@ -157,9 +164,9 @@ def _note(
     elif page.complete and not (users or page.everyone or page.proxies):
         parts.append(f"nobody may {VERBS[access]} {queue}")
     if page.groups_may_be_asserted:
-        parts.append("callers that may assert groups can also let in others")
+        parts.append("callers that may assert groups can give others access")
     if page.directory_as_of:
-        parts.append(f"members of groups as of {moment(page.directory_as_of)}")
+        parts.append(f"group members as of {moment(page.directory_as_of)}")
     return "; ".join(parts)
 
 
@@ -183,8 +190,8 @@ def _hint_at_resolver(
     if explained.groups.resolver != _NO_RESOLVER:
         return ""
     return (
-        "no resolver looks up groups, so that each group counts as the user of its name: name one "
-        f"in the server's settings, as partitions.{partition}.resolver"
+        "no resolver looks up groups, so each group is taken for a user of the same name: set "
+        f"partitions.{partition}.resolver in the server's settings"
     )
 
 

@@ -113,7 +113,8 @@ class AccessChange:
         otherwise a warning.
         """
         severity = Severity.ERROR if self.fails(fail_on) else Severity.WARNING
-        return Diagnostic(*self.place, severity, str(self), queue=self.queue)
+        finding = "access-gained" if self.gained else "access-lost"
+        return Diagnostic(*self.place, severity, str(self), queue=self.queue, finding=finding)
 
 
 def access_changes(

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate_server.admission.kubernetes_api import ACCOUNT, URL
+from queuegate_server.cli import SERVING_STATUSES
 from queuegate_server.cli.admission_certificate import certificate
 from queuegate_server.cli.admission_manifest import VARIABLES, manifest, settings_variables
 from queuegate_server.cli.command import Failure, config_option, overrides_option
@@ -28,11 +30,21 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _OPS_LISTEN: Final = "127.0.0.1:9465"
-"""Where the operations port is without the setting `ops.listen`: a webhook needs probes."""
+"""The default of `ops.listen` for a webhook, which needs probes."""
 _option: Final = functools.partial(click.option, show_default=True, show_envvar=True)
 
 
-@click.group(invoke_without_command=True, context_settings={"auto_envvar_prefix": VARIABLES})
+class _AdmissionGroup(DocumentedCommand, click.Group):
+    """The command, which also contains `manifest` and `certificate`."""
+
+
+@click.group(
+    cls=_AdmissionGroup,
+    invoke_without_command=True,
+    context_settings={"auto_envvar_prefix": VARIABLES},
+    example="queuegate-server admission --config queuegate.yaml",
+    exit_statuses=SERVING_STATUSES,
+)
 @click.pass_context
 @config_option("The settings (queuegate.yaml); the section admission configures the webhook.")
 @overrides_option
@@ -73,17 +85,15 @@ def admission(
     configs: Path | None,
     **options: Any,
 ) -> None:
-    """Serve the Kubernetes admission webhook: /mutate, /validate and /validate-conf.
+    """Serve the Kubernetes admission webhook.
 
     Records the creator of each pod or workload in the annotation yunikorn.apache.org/user.info,
-    and denies requests that set another user there.
+    and denies requests that set another user there (/mutate, /validate, /validate-conf).
 
-    The settings must name its certificate; two of them are enough: --set
-    admission.tls.certificate_file=… --set admission.tls.key_file=…. If the section admission says
-    so, the webhook also checks the queues that objects name (/queues), and answers
-    `kubectl auth can-i` (/authorize). SIGHUP reloads the settings.
-
-    Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
+    The only required settings name its certificate: --set admission.tls.certificate_file=… --set
+    admission.tls.key_file=…. With more settings in the section admission, the webhook also checks
+    the queues that objects name (/queues), and answers `kubectl auth can-i` (/authorize). SIGHUP
+    reloads the settings.
     """
     if context.invoked_subcommand is not None:
         return

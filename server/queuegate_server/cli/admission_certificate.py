@@ -9,7 +9,9 @@ from typing import Final
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate_server.admission.kubernetes_api import ACCOUNT, URL, KubernetesApi
+from queuegate_server.cli import SERVING_STATUSES
 from queuegate_server.cli.kubernetes_options import object_name, service_option
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import STOP_SIGNALS
@@ -30,7 +32,12 @@ def _configurations(
     return values
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server admission certificate \\\n"
+    "  --configuration validatingwebhookconfigurations/queuegate-admission-queues",
+    exit_statuses=SERVING_STATUSES,
+)
 @service_option
 @click.option(
     "--secret",
@@ -65,17 +72,12 @@ def certificate(
     api_server: str,
     service_account: Path,
 ) -> None:
-    """Keep the webhook's certificate in a Secret, and have the API server trust it.
+    """Keep the webhook's certificate in a Secret, and renew it.
 
-    For clusters without cert-manager; the manifests in deploy/ run this command in a pod of its
-    own. It issues a certificate that is valid for a year, and a new one four months before it
-    expires. The key of the CA is not kept. It writes the CA into the webhook configurations, also
-    when they are applied again.
-
-    Example: queuegate-server admission certificate --service queuegate/queuegate-admission
-    --configuration validatingwebhookconfigurations/queuegate-admission-queues
-
-    Exit status: 0 stopped by a signal, 2 incorrect usage.
+    Also makes the API server trust it. For clusters without cert-manager; the manifests in deploy/
+    run this command in a pod of its own. It issues a certificate that is valid for a year, and a
+    new one four months before it expires. The key of the CA is not kept. It writes the CA into the
+    webhook configurations, also when they are applied again.
     """
     from queuegate_server.admission.certificate.keeper import (  # noqa: PLC0415 - slow
         CertificateKeeper,

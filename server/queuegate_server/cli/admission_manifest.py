@@ -9,6 +9,8 @@ from typing import Final
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
+from queuegate_server.cli import EXIT_FAILURE
 from queuegate_server.cli.command import (
     FILE,
     Failure,
@@ -31,7 +33,14 @@ _CERTIFICATE: Final = re.compile(
 )
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server admission manifest --config queuegate.yaml > webhook.yaml",
+    exit_statuses={
+        0: "the configurations are printed",
+        EXIT_FAILURE: "incorrect usage, configuration or policy",
+    },
+)
 @config_option("The settings of the webhook (queuegate.yaml).", required=True)
 @overrides_option
 @service_option
@@ -63,16 +72,15 @@ def manifest(
     name: str,
     queues_only: bool,
 ) -> None:
-    """Print the webhook configurations that fit the settings, for `kubectl apply -f -`.
+    """Print the webhook configurations that match the settings.
 
-    They tell the API server which requests the webhook reviews. Print and apply them again when
-    admission.queues changes: its modes, schedulers, controllers, exempt users or `unqueued`.
+    Apply them with `kubectl apply -f`. They determine which requests the API server sends to the
+    webhook. Print and apply them again when admission.queues changes: its modes, schedulers,
+    controllers, exempt users or `unqueued`.
 
-    Prints nothing for settings or a policy that the webhook would refuse. Warnings are printed on
+    Prints nothing if the webhook would reject the settings or the policy. Warnings are printed on
     standard error. If the policy has absolute paths that do not exist on this machine, checks only
     the settings, and says so there.
-
-    Exit status: 0 printed, 2 incorrect usage, configuration or policy.
     """
     # Imported here because they are slow to import, and not needed for --help.
     from queuegate_server.admission.registration.configurations import (  # noqa: PLC0415
@@ -128,5 +136,5 @@ def _ca_bundle(file: Path | None) -> str:
         return ""
     certificates = _CERTIFICATE.findall(read_or_fail(file)[0])
     if not certificates:
-        raise Failure(f"{file}: contains no certificate: name a PEM file")
+        raise Failure(f"{file}: contains no certificate: pass a PEM file")
     return base64.b64encode(b"".join(b"%s\n" % each for each in certificates)).decode("ascii")

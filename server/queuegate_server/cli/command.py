@@ -59,7 +59,7 @@ overrides_option: Final = click.option(
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set any key; lists as [a, b], sections as {key: value}; repeatable.",
+    help="Set a key of the settings; repeatable. Write lists as [a, b], sections as {key: value}.",
 )
 
 
@@ -144,7 +144,8 @@ def read_or_fail(file: str | Path) -> tuple[bytes, str]:
 def unreadable(file: str | Path, error: OSError) -> Diagnostic:
     """Return the diagnostic for an unreadable file."""
     message = f"cannot be read: {error.strerror or error}"
-    return Diagnostic(shown_name(file), 0, 0, Severity.ERROR, message, remedy(error))
+    place = (shown_name(file), 0, 0)
+    return Diagnostic(*place, Severity.ERROR, message, remedy(error), finding="unreadable-file")
 
 
 def write_file(file: Path, text: str, remedy: str, *, mode: int) -> None:

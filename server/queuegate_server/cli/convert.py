@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
 from queuegate_server.cli.command import Failure, read_or_fail, reading_options
@@ -14,7 +15,15 @@ from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server convert fair-scheduler.xml > queues.yaml",
+    exit_statuses={
+        0: "converted, with the same access",
+        EXIT_NO: "converted, but some access cannot be expressed in YuniKorn",
+        EXIT_FAILURE: "incorrect usage, or a file cannot be read or converted",
+    },
+)
 @click.argument("file", metavar="FILE")
 @reading_options
 def convert(
@@ -22,14 +31,12 @@ def convert(
     file: str,
     options: FormatOptions,
 ) -> None:
-    """Convert the queues of a YARN cluster to a YuniKorn queues.yaml, on standard output.
+    """Convert YARN's queues to a queues.yaml for YuniKorn.
 
-    FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. Each user may
-    submit to and administer the same queues as before. Where YuniKorn cannot express an ACL, the
-    result grants less, and the loss is reported on standard error with file, line and column.
-
-    Exit status: 0 converted with the same access, 1 converted, but some access could not be
-    expressed, 2 incorrect usage, or a file that cannot be read or converted.
+    FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. The result is
+    printed on standard output. Each user may submit to and administer the same queues as before.
+    Where YuniKorn cannot express an ACL, the result grants less, and the loss is reported on
+    standard error with file, line and column.
     """
     data, name = read_or_fail(file)
     try:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.created_queues import Creator, QueueCreation, TemplateKind
 from queuegate.policy.decision import Access
@@ -24,7 +25,7 @@ from queuegate_server.analysis.access_changes import (
     access_changes,
 )
 from queuegate_server.analysis.policy_file import PolicyFile
-from queuegate_server.cli import EXIT_NO, output_formats, policies
+from queuegate_server.cli import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_NO, output_formats, policies
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
@@ -70,14 +71,23 @@ def _allowed_gains(
     for value in values:
         match = _ALLOWED.fullmatch(value)
         if match is None:
-            message = f"{value!r} is not SUBJECT:QUEUE: write, for example, group:ml:root.ml"
+            message = f"{value!r} is not of the form SUBJECT:QUEUE, such as group:ml:root.ml"
             raise click.BadParameter(message)
         kind = SubjectKind(match[1]) if match[1] else SubjectKind.EVERYONE
         gains.append(AllowedGain(Subject(kind, match[2] or "*"), match[3]))
     return tuple(gains)
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server diff --people old.yaml new.yaml",
+    exit_statuses={
+        0: "no difference, or only those accepted by --fail-on and --allow-gain",
+        EXIT_NO: "a difference",
+        EXIT_FAILURE: "incorrect usage, or a file cannot be read or is not valid",
+        EXIT_INCOMPLETE: "no such difference, but the list of users is incomplete",
+    },
+)
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
 @click.option(
@@ -138,10 +148,6 @@ def diff(
     versa. Includes access through the queues above; queues that only inherit a difference are
     counted, not listed. Shows the names in the ACLs, which cover all possible users, or, with
     --users-from, the actual people.
-
-    Exit status: 0 no difference, or only differences accepted by --fail-on and --allow-gain, 1 a
-    difference, 2 incorrect usage, or a file that cannot be read or is not valid, 3 no such
-    difference, but the list of users is incomplete.
     """
     if config is not None:
         policies.refuse_reading_options()
@@ -177,6 +183,7 @@ def diff(
                 Severity.WARNING,
                 str(each),
                 queue=each.key.queue,
+                finding="policy-changed",
             )
             for each in entries
         ),
@@ -196,7 +203,7 @@ def diff(
 def _show_people(
     old: PolicyFile, new: PolicyFile, access_changes: list[AccessChange], fail_on: str, output: str
 ) -> bool:
-    """Print who gains and loses access; return whether any of that fails."""
+    """Print who gains and loses access; return whether any change is a failure."""
     failed = sum(each.fails(fail_on) for each in access_changes)
     output_formats.write(
         output,
@@ -252,7 +259,7 @@ def _load(
         # They are not comparable, because queue names follow different rules, and only YARN has
         # cluster administrators.
         if empty := [each.name for each in (before, after) if not each.data.strip()]:
-            raise Failure(f"{empty[0]}: the file is empty: fill it, or name another file")
+            raise Failure(f"{empty[0]}: the file is empty: pass a policy")
         remedy = "compare two of a kind"
         if {before.system, after.system} == {"YuniKorn", "YARN"}:
             remedy = "convert one of them first"

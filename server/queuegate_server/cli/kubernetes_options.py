@@ -13,14 +13,16 @@ _NAME: Final = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,240}[a-z0-9])?")
 def _service(_: click.Context, __: click.Parameter, value: str) -> tuple[str, str]:
     match = _SERVICE.fullmatch(value)
     if match is None:
-        raise click.BadParameter(f"{value!r}: write NAMESPACE/NAME")
+        raise click.BadParameter(f"{value!r} is not of the form NAMESPACE/NAME")
     return match[1], match[2]
 
 
 def object_name(_: click.Context, __: click.Parameter, value: str) -> str:
     """Return the value of an option that names an object. Raises BadParameter."""
     if not _NAME.fullmatch(value):
-        raise click.BadParameter(f"{value!r}: use lower case letters, digits, '-' and '.'")
+        raise click.BadParameter(
+            f"{value!r}: must consist of lowercase letters, digits, '-' and '.'"
+        )
     return value
 
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 async def check_ldap(options: LdapOptions, user: str, *, is_for_yunikorn: bool) -> bool | None:
-    """Print each server's result. Return whether all servers know the user; None if a lookup fails
-    or the servers disagree.
+    """Query each server and print its result. Return whether all servers know the user; None if a
+    lookup fails or the servers disagree.
 
-    `is_for_yunikorn` is that of `show_outcome`.
+    For `is_for_yunikorn`, see `show_outcome`.
     """
     if not options.verify_certificate:
         click.echo("WARNING: verify_certificate is off: anyone can impersonate the directory")
@@ -96,6 +96,6 @@ def _notes(statistics: LdapStatistics) -> Iterator[str]:
         yield f"{statistics.skipped_names} groups have no readable name"
     if statistics.depth_reached:
         yield (
-            "nested groups were followed for nested_depth levels; any above are left out: raise "
-            "nested_depth if there are more"
+            "nested groups were followed up to nested_depth levels, and any beyond are left out: "
+            "raise nested_depth if there are more"
         )

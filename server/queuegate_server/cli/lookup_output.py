@@ -51,9 +51,9 @@ def show_outcome(
     *,
     is_for_yunikorn: bool = False,
 ) -> None:
-    """Print the outcome of a lookup, warnings that users may have groups in error, and other notes.
+    """Print a lookup's outcome, warnings about groups that users may have by mistake, and notes.
 
-    `is_for_yunikorn` states whether a policy is YuniKorn's, whose ACLs can list fewer names.
+    `is_for_yunikorn` states whether a policy is for YuniKorn, whose ACLs accept fewer names.
     """
     more: list[str] = []
     if isinstance(outcome, KnownUser):
@@ -83,7 +83,7 @@ def _spaced(groups: Iterable[str]) -> str:
         )
     if others:
         notes.append(
-            f"YuniKorn ignores {join_names(others)} in an ACL: the name has a tab or another "
-            "blank that is not a space; use groups without blanks"
+            f"YuniKorn ignores {join_names(others)} in an ACL: the name contains white space other "
+            "than spaces; use groups without white space"
         )
     return "; ".join(notes)

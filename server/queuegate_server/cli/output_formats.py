@@ -83,7 +83,7 @@ def write(
 
     Args:
         output: The format.
-        command: The command's name, the SARIF rule of what no table of findings has.
+        command: The command's name.
         diagnostics: The findings.
         text: The lines for the text format; by default, the diagnostics.
         markdown: The lines of the Markdown table.
@@ -97,11 +97,18 @@ def write(
     elif output == "github":
         lines = (_annotation(command, each) for each in diagnostics)
     elif output == JSON:
-        lines = [to_json(document or {"diagnostics": [*map(asdict, diagnostics)], **more})]
+        listed = [asdict(each) | {"finding": _kind(each)} for each in diagnostics]
+        lines = [to_json(document or {"diagnostics": listed, **more})]
     else:
-        lines = [to_json(_sarif(command, diagnostics))]
+        lines = [to_json(_sarif(diagnostics))]
     for line in lines:
         click.echo(line)
+
+
+def _kind(diagnostic: Diagnostic) -> str:
+    """Return the identifier of a diagnostic's kind, which is in a table of findings."""
+    is_error = diagnostic.severity is Severity.ERROR
+    return diagnostic.finding or ("invalid-setting" if is_error else "suspicious-setting")
 
 
 def _annotation(command: str, diagnostic: Diagnostic) -> str:
@@ -126,23 +133,22 @@ def _escaped(text: str, more: str = "") -> str:
     return text
 
 
-def _sarif(command: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
+def _sarif(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
     diagnostics = [*diagnostics]
-    rules = dict.fromkeys(each.finding for each in diagnostics)
+    rules = dict.fromkeys(map(_kind, diagnostics))
     driver = {
         "name": "queuegate-server",
         "version": version("queuegate"),
-        "rules": [_rule(command, each) for each in rules],
+        "rules": [*map(_rule, rules)],
     }
-    results = [_result(command, each) for each in diagnostics]
+    results = [*map(_result, diagnostics)]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(command: str, identifier: str) -> dict[str, Any]:
-    """Return the SARIF rule of a finding, or the command's for what no table of findings has."""
-    if not (finding := FINDINGS.get(identifier)):
-        return {"id": command, "shortDescription": {"text": f"queuegate-server {command}"}}
+def _rule(identifier: str) -> dict[str, Any]:
+    """Return the SARIF rule for a kind of finding."""
+    finding = FINDINGS[identifier]
     return {
         "id": identifier,
         "shortDescription": {"text": finding.message},
@@ -152,14 +158,14 @@ def _rule(command: str, identifier: str) -> dict[str, Any]:
     }
 
 
-def _result(command: str, diagnostic: Diagnostic) -> dict[str, Any]:
+def _result(diagnostic: Diagnostic) -> dict[str, Any]:
     path = Path(diagnostic.file)
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
     place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if diagnostic.line:
         place["region"] = {"startLine": diagnostic.line, "startColumn": diagnostic.column}
     return {
-        "ruleId": diagnostic.finding or command,
+        "ruleId": _kind(diagnostic),
         "level": str(diagnostic.severity),
         "message": {"text": _message(diagnostic)},
         "locations": [{"physicalLocation": place}],

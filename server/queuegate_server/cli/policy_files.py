@@ -9,9 +9,10 @@ from typing import Final
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate_server.analysis.misplaced_names import misplaced_names
 from queuegate_server.analysis.policy_file import STDIN_NAME
-from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, output_formats, policies
+from queuegate_server.cli import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_NO, output_formats, policies
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
@@ -72,7 +73,15 @@ def _checking_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server validate queues.yaml",
+    exit_statuses={
+        0: "all files are valid; there may be warnings",
+        EXIT_NO: "a file has an error",
+        EXIT_FAILURE: "incorrect usage, or a file cannot be read",
+    },
+)
 @_checking_options
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option(
@@ -94,10 +103,10 @@ def validate(
     output: str,
     options: FormatOptions,
 ) -> None:
-    """Check whether the server would load the policy in each FILE (- is standard input).
+    """Check whether a server would load the policy in each FILE.
 
-    FILE may also be a spark-defaults.conf or a yarn-site.xml. If the yarn-site.xml makes YARN ask
-    queuegate, notes name what YARN still decides alone.
+    FILE may be - for standard input, and also a spark-defaults.conf or a yarn-site.xml. If the
+    yarn-site.xml makes YARN ask queuegate, notes list what YARN still decides alone.
 
     With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that contains
     one, as printed by `kubectl kustomize` and `helm template`. Checks keys and values, LDAP
@@ -111,9 +120,6 @@ def validate(
     Needs no server. Prints each diagnostic as file:line:column: level: message (remedy)
     on standard output, and a summary on standard error. A policy with only warnings, such as
     names that an ACL does not accept, is valid.
-
-    Exit status: 0 all valid, 1 an error in a file, 2 incorrect usage or a file that cannot be
-    read.
     """
     if config is not None and are_settings:
         raise _wrong_usage("--config and --settings cannot be used together")
@@ -132,7 +138,16 @@ def validate(
     sys.exit(_report("validate", results, output))
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server lint queues.yaml",
+    exit_statuses={
+        0: "no error or warning",
+        EXIT_NO: "an error or a warning",
+        EXIT_FAILURE: "incorrect usage, or a file cannot be read",
+        EXIT_INCOMPLETE: "no error or warning, but the list of users is incomplete",
+    },
+)
 @_checking_options
 @click.argument("files", nargs=-1, metavar="FILE...")
 @users_from_option
@@ -150,12 +165,12 @@ def lint(
     output: str,
     options: FormatOptions,
 ) -> None:
-    """Report probable mistakes in each FILE (- is standard input).
+    """Report probable mistakes in each FILE.
 
     Reports everything that validate reports about the text, plus valid text that is probably a
-    mistake, such as a list of groups whose leading space was dropped by YAML. Needs no server.
-    Prints each diagnostic as file:line:column: level: message (remedy) on standard output, and a
-    summary on standard error.
+    mistake, such as a list of groups whose leading space was dropped by YAML. FILE may be - for
+    standard input. Needs no server. Prints each diagnostic as file:line:column: level: message
+    (remedy) on standard output, and a summary on standard error.
 
     With --config, reads FILE as `serve --config CONFIG --policy FILE` would. Without FILE, reads
     the policies in CONFIG.
@@ -163,10 +178,7 @@ def lint(
     With --users-from, also reports groups listed as users, usually because a leading space is
     missing, and users listed as groups, in files without errors.
 
-    If the yarn-site.xml makes YARN ask queuegate, notes name what YARN still decides alone.
-
-    Exit status: 0 no error or warning, 1 an error or a warning, 2 incorrect usage or a file that
-    cannot be read, 3 no error or warning, but the list of users is incomplete.
+    If the yarn-site.xml makes YARN ask queuegate, notes list what YARN still decides alone.
     """
     if config is not None:
         policies.refuse_reading_options()

@@ -9,8 +9,9 @@ from xml.etree import ElementTree as ET
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate.cli.terminal import colors_for
-from queuegate_server.cli import EXIT_NO, output_formats
+from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, output_formats
 from queuegate_server.cli.command import FILE, STDIN, Failure
 from queuegate_server.formats.diagnostics import printable
 
@@ -20,23 +21,29 @@ if TYPE_CHECKING:
 _PATTERNS: Final = ("*_test.yaml", "*_test.yml")
 
 
-@click.command("test")
+@click.command(
+    "test",
+    cls=DocumentedCommand,
+    example="queuegate-server test policies",
+    exit_statuses={
+        0: "all tests passed",
+        EXIT_NO: "a test failed",
+        EXIT_FAILURE: "incorrect usage, no tests, or a file cannot be read or is not valid",
+    },
+)
 @output_formats.output_option
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
 @click.option("--junit", type=FILE, help="Also write the results as JUnit XML.")
 def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> None:
-    """Run the policy tests in each FOLDER (all files *_test.yaml), or in one file.
+    """Run the policy tests in each FOLDER, or in one file.
 
-    A file names the policy, lists the users with their groups, and states for each request whether
-    access is allowed and why. Needs no server or directory, because the groups in the file replace
-    the resolver's groups. If a partition has no resolver, a server knows only the groups in
-    requests. Tests of such a partition therefore send the groups from the file, and a note names
-    the partition. A test about a queue that the policy does not define fails, unless it
-    states as `evaluated_queue` which queue decides: an ancestor, or the queue itself if YARN will
-    create it.
-
-    Exit status: 0 all passed, 1 a test failed, 2 incorrect usage, no tests, or a file that cannot
-    be read or is not valid.
+    The tests in a folder are all files below it whose names end in _test.yaml. A file names the
+    policy, lists the users with their groups, and states for each request whether access is allowed
+    and why. Needs no server or directory, because the groups in the file replace the resolver's
+    groups. If a partition has no resolver, a server knows only the groups in requests. Tests of
+    such a partition therefore send the groups from the file, and a note names the partition. A test
+    about a queue that the policy does not define fails, unless its `evaluated_queue` names the
+    queue that decides: an ancestor, or the queue itself if YARN will create it.
     """
     from queuegate_server.cli.policy_test_runner import run_file  # noqa: PLC0415 - slow
 
@@ -76,7 +83,9 @@ def _files(folders: Iterable[str]) -> Iterator[Path]:
             continue
         files = sorted(path for pattern in _PATTERNS for path in folder.rglob(pattern))
         if not files:
-            raise Failure(f"{folder}: contains no tests: name the files {' or '.join(_PATTERNS)}")
+            raise Failure(
+                f"{folder}: contains no tests, which are files named {' or '.join(_PATTERNS)}"
+            )
         yield from files
 
 

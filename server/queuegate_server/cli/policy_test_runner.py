@@ -161,7 +161,8 @@ def _failure(
         return None
     message = f"{expected.user} {expected.access} {expected.queue}: {'; '.join(differences)}"
     place = (file, expected.line, expected.column)
-    return Diagnostic(*place, Severity.ERROR, message, remedy), shown
+    failure = Diagnostic(*place, Severity.ERROR, message, remedy, finding="test-failed")
+    return failure, shown
 
 
 def _created(snapshot: Snapshot, expected: Expectation) -> str:

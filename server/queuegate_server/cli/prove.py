@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate.cli.terminal import colors_for
 from queuegate.policy.worlds import ClosedWorld, World
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
-from queuegate_server.cli import EXIT_NO, output_formats, policies
+from queuegate_server.cli import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_NO, output_formats, policies
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
@@ -34,7 +35,16 @@ from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server prove queues.yaml claims.yaml",
+    exit_statuses={
+        0: "all claims are proved",
+        EXIT_NO: "a claim is refuted",
+        EXIT_FAILURE: "incorrect usage, or a file cannot be read or is not valid",
+        EXIT_INCOMPLETE: "all claims are proved, but the list of users is incomplete",
+    },
+)
 @click.argument("policy", metavar="POLICY")
 @click.argument("claims", metavar="CLAIMS")
 @users_from_option
@@ -56,19 +66,17 @@ def prove(
     options: FormatOptions,
     old_yarn_site: Path | None,
 ) -> None:
-    """Prove or refute each claim in CLAIMS about POLICY, for everyone.
+    """Prove or refute claims about who may use which queues.
 
-    Needs no server. A claim is a sentence such as `only group:ml may submit root.ml`, `never
-    user:bob admin root` or `no new access compared with old.yaml`. It must hold for every
-    possible user and set of groups, unless the file states facts such as `ml-admins within ml`,
-    or --users-from lists the users that exist. With --old-yarn-site, `no new access compared
-    with` uses that file for the old policy. A claim about a queue that does not exist is an error.
+    CLAIMS is a file with claims about the policy in POLICY. A claim is a sentence such as `only
+    group:ml may submit root.ml`, `never user:bob admin root` or `no new access compared with
+    old.yaml`. It must hold for every possible user and set of groups, unless the file states facts
+    such as `ml-admins within ml`, or --users-from lists the users that exist. With --old-yarn-site,
+    `no new access compared with` uses that file for the old policy. A claim about a queue that does
+    not exist is an error. Needs no server.
 
     A false claim is refuted by one counterexample, even if there are others: a person, a command
     that shows the decision for that person, and the file and line of the ACL that grants access.
-
-    Exit status: 0 all claims proved, 1 a claim is refuted, 2 incorrect usage, or a file that cannot
-    be read or is not valid, 3 all claims proved, but the list of users is incomplete.
     """
     if policy == claims == STDIN:
         raise Failure("only one of the two can be standard input")
@@ -184,6 +192,7 @@ def _diagnostic(file: str, proof: Proof) -> Diagnostic:
     facts = "; ".join(each.text for each in shown)
     message = f"{quoted(stated.text)} ({file}:{stated.line}) is refuted, for example: {facts}"
     remedy = "; ".join(each.command for each in shown)
+    queue = shown[0].answer.use.queue
     return Diagnostic(
-        *place, Severity.ERROR, message, f"see it with: {remedy}", shown[0].answer.use.queue
+        *place, Severity.ERROR, message, f"see it with: {remedy}", queue, "claim-refuted"
     )

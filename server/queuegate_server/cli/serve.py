@@ -14,9 +14,11 @@ from typing import Final
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
 from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT
 from queuegate.policy.tree import Policy
+from queuegate_server.cli import SERVING_STATUSES
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.files.safe_open import read_at_most, read_regular
 from queuegate_server.observe import logs
@@ -59,7 +61,11 @@ def _refuse(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> No
         raise click.UsageError(f"pass a policy as --policy {file}, settings as --config {file}")
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server serve --config queuegate.yaml",
+    exit_statuses=SERVING_STATUSES,
+)
 @click.argument("files", nargs=-1, metavar="", callback=_refuse, expose_value=False)
 @config_option()
 @click.option(
@@ -77,10 +83,10 @@ def serve(
     overrides: tuple[str, ...],
     worker: bool,  # noqa: FBT001 - click passes it by name
 ) -> None:
-    """Serve decisions until SIGTERM; SIGHUP reloads the policy and the settings.
+    """Serve decisions until SIGTERM.
 
-    Without any configuration, serves a small embedded policy on 127.0.0.1:50051.
-    Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
+    SIGHUP reloads the policy and the settings. Without any configuration, serves a small embedded
+    policy on 127.0.0.1:50051.
     """
     options: list[str | Override] = list(overrides)
     if policy is not None:

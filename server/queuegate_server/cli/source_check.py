@@ -9,7 +9,8 @@ from typing import Final, NoReturn
 
 import click
 
-from queuegate_server.cli import EXIT_NO
+from queuegate.cli.documented_command import DocumentedCommand
+from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.cli.ldap_check import check_ldap
 from queuegate_server.cli.lookup_output import show_outcome, show_step
@@ -34,10 +35,19 @@ from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings
 
 FOLLOW_SECONDS: Final = 30.0
-"""How long a source may take until it is followed."""
+"""The maximum time until a source is followed, in seconds."""
 
 
-@click.command("source-check")
+@click.command(
+    "source-check",
+    cls=DocumentedCommand,
+    example="queuegate-server source-check ldap sue --config queuegate.yaml",
+    exit_statuses={
+        0: "the user is found, no lookup fails, and changes, if configured, can be followed",
+        EXIT_NO: "otherwise",
+        EXIT_FAILURE: "incorrect usage or configuration",
+    },
+)
 @config_option(required=True)
 @click.argument("name")
 @click.argument("user")
@@ -45,19 +55,16 @@ FOLLOW_SECONDS: Final = 30.0
 def source_check(config: Path, name: str, user: str, overrides: tuple[str, ...]) -> None:
     """Look up USER in the resolver NAME, and show every step.
 
-    NAME is a key of `resolvers` in the settings. If it is a chain, each of its resolvers is asked.
-    If it is of type ldap, every server is asked. If the settings ask for changes, the source is
-    followed for a moment.
-
-    Exit status: 0 if the user is found, no lookup fails and changes can be followed, 1 if not, 2
-    for incorrect usage or configuration.
+    NAME is a key of `resolvers` in the settings. If it is a chain, each of its resolvers is
+    queried; if it is of type ldap, every server is. If the settings follow the source's changes,
+    checks that this works.
     """
     settings = _settings(config, overrides)
     resolvers = settings.resolvers
     configured = resolvers.get(name)
     if configured is None:
         known = ", ".join(resolvers) or "none"
-        raise Failure(f"the settings contain no resolver {name}; they contain {known}")
+        raise Failure(f"the settings have no resolver {name}, only {known}")
     options = configured.options
     names = options.resolvers if isinstance(options, ChainOptions) else (name,)
     _run({each: resolvers[each] for each in names}, user, settings)
@@ -92,7 +99,7 @@ def _run(resolvers: Mapping[str, ConfiguredResolver], user: str, settings: Setti
 async def _check_all(
     resolvers: Mapping[str, ConfiguredResolver], user: str, *, is_for_yunikorn: bool
 ) -> bool:
-    """Ask each resolver. Return whether one knows the user and none fails."""
+    """Query each resolver. Return whether one knows the user and none fails."""
     outcomes = [
         await _check(name, each, user, is_for_yunikorn=is_for_yunikorn)
         for name, each in resolvers.items()
@@ -103,7 +110,7 @@ async def _check_all(
 async def _check(
     name: str, configured: ConfiguredResolver, user: str, *, is_for_yunikorn: bool
 ) -> bool | None:
-    """Ask a resolver. Return whether it knows the user; None if it fails."""
+    """Query a resolver. Return whether it knows the user; None if it fails."""
     click.echo(f"resolver {name} ({configured.type}), user {user!r}")
     options = configured.options
     if isinstance(options, ChainOptions):
@@ -157,7 +164,7 @@ class _Confirmation:
 
 
 async def _can_follow(changes: Following) -> bool:
-    """Follow a source until that is confirmed, show the result, and return whether it succeeds."""
+    """Follow a source until it confirms this. Print the result, and return whether it succeeded."""
     sink = _Confirmation()
     following = asyncio.ensure_future(changes(sink))
     confirmed = asyncio.create_task(sink.is_followed.wait())
@@ -174,7 +181,7 @@ async def _can_follow(changes: Following) -> bool:
     elif isinstance(error, CannotFollow):
         result = f"cannot be followed: {printable(str(error))}"
     elif error is None:
-        result = "cannot be followed: the resolver stops by itself"
+        result = "cannot be followed: the resolver stopped without an error"
     else:
         result = f"cannot be followed: the resolver failed: {type(error).__name__}"
     click.echo(f"  changes: {result}")

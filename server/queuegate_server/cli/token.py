@@ -8,12 +8,21 @@ from typing import Final
 
 import click
 
+from queuegate.cli.documented_command import DocumentedCommand
+from queuegate_server.cli import EXIT_FAILURE
 from queuegate_server.cli.command import FILE, write_file
 
 TOKEN_BYTES: Final = 32
 
 
-@click.command()
+@click.command(
+    cls=DocumentedCommand,
+    example="queuegate-server token scheduler --output-file scheduler.token",
+    exit_statuses={
+        0: "the token is created",
+        EXIT_FAILURE: "incorrect usage, or the file exists or cannot be written",
+    },
+)
 @click.argument("name")
 @click.option(
     "--output-file",
@@ -30,8 +39,7 @@ def token(name: str, output_file: Path | None) -> None:
 
     if not re.fullmatch(TOKEN_NAME.removesuffix("$"), name):
         raise click.BadParameter(
-            "a name has at most 64 letters, digits, '-', '_' and '.', and begins with a letter or"
-            " a digit",
+            "must be 1 to 64 letters, digits, '-', '_' and '.', and begin with a letter or a digit",
             param_hint="NAME",
         )
     value = f"qg_{secrets.token_urlsafe(TOKEN_BYTES)}"

@@ -47,8 +47,8 @@ class RequestedUsers:
     has_directory: bool
     """Whether all users in the directory are included."""
     missing: list[str] = field(default_factory=list)
-    """What a command could not do with the users: which of the directory are missing, as
-    `groups_by_partition` finds, and which policies `lint` could not compare with them."""
+    """Why a result is incomplete: which users of the directory are missing (`groups_by_partition`),
+    and which policies `lint` could not compare with the users."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -63,7 +63,7 @@ class RequestedUsers:
 
 
 def exit_status(users: RequestedUsers | None, status: int) -> int:
-    """Return a command's exit status, which is not 0 if its answer is incomplete; say why."""
+    """Return a command's exit status, which is not 0 if its result is incomplete; print why."""
     missing = () if users is None else users.missing
     for each in missing:
         click.echo(f"incomplete: {printable(each)}", err=True)
@@ -89,7 +89,7 @@ def read_users(sources: Sequence[str]) -> RequestedUsers:
             raise Failure.of(f"{name}: not valid", diagnostics.sorted())
     has_directory = DIRECTORY in sources
     if not (people or has_directory):
-        raise Failure(f"{', '.join(sources)}: no users")
+        raise Failure(f"{', '.join(sources)}: contains no users")
     known = {user: groups for user, groups in people.items() if groups is not None}
     unknown = [user for user, groups in people.items() if groups is None]
     return RequestedUsers(known, unknown, has_directory)

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from queuegate.cli.suggestions import MAX_COMPARED, most_similar
 from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR
 from queuegate.policy.tree import Partition
@@ -21,7 +22,6 @@ MANY_LEVELS: Final = 10
 """The number of open levels beyond which each level shows only this many children."""
 MAX_MATCHES: Final = 100
 """The maximum number of queues in a search result."""
-"""The number of paths searched per step; a step takes 1 ms."""
 _searching: Final = asyncio.Semaphore(1)
 """Allows one search at a time, because each search in progress delays RPCs by one step."""
 _AFTER: Final = chr(ord(SEPARATOR) + 1)
@@ -122,6 +122,22 @@ def _around(
         more = Row(depth, "", has_children=False, is_open=False, later=path, start=page.following)
         (after if inner else before).append(more)
     return before, after
+
+
+async def similar(partition: Partition, path: str, above: str) -> str:
+    """Return the existing queue that is most similar to a missing one; "" if none is similar.
+
+    Args:
+        partition: The partition.
+        path: The path of the missing queue, as in the request.
+        above: Its nearest existing ancestor, below which queues are compared.
+    """
+    start = bisect.bisect_left(partition.paths, above + SEPARATOR)
+    end = bisect.bisect_left(partition.paths, above + _AFTER, start)
+    below = partition.paths[start : min(end, start + MAX_COMPARED + 1)]
+    async with _searching:
+        # In a thread, because comparing names may take a tenth of a second.
+        return await asyncio.to_thread(most_similar, path, above, below)
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:

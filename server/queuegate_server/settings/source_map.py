@@ -31,6 +31,8 @@ from queuegate_server.settings.removed import explained, removed_setting
 KeyPath = tuple[str, ...]
 Location = tuple[str | int, ...]
 
+_INVALID: Final = "invalid-setting"
+"""The kind of a finding."""
 _SECTION: Final = "must be a section of keys and values"
 OPTION: Final = "--"
 SET: Final = f"{OPTION}set"
@@ -121,12 +123,14 @@ class SourceMap:
         if not is_overridden:
             depth, node = self._in_file(location, at_key=at_key)
             if node is not None and (depth == len(location) or origin is None):
-                return Diagnostic(self._file, node.line, node.column, Severity.ERROR, text, remedy)
+                place = (self._file, node.line, node.column)
+                return Diagnostic(*place, Severity.ERROR, text, remedy, finding=_INVALID)
         return error_in(origin or self._file, text, remedy)
 
     def warning(self, location: Location, message: str, remedy: str) -> Diagnostic:
         """Return a warning about a key or its value, located at its origin."""
-        return replace(self.diagnostic(location, message, remedy), severity=Severity.WARNING)
+        error = self.diagnostic(location, message, remedy)
+        return replace(error, severity=Severity.WARNING, finding="suspicious-setting")
 
     def _in_file(self, location: Location, *, at_key: bool) -> tuple[int, Node | None]:
         """Return the number of leading parts found in the file, and the node to report."""
@@ -146,7 +150,7 @@ class SourceMap:
 
 def error_in(origin: str, message: str, remedy: str = "") -> Diagnostic:
     """Return an error about a file, a variable or an option."""
-    return Diagnostic(origin, 0, 0, Severity.ERROR, message, remedy)
+    return Diagnostic(origin, 0, 0, Severity.ERROR, message, remedy, finding=_INVALID)
 
 
 def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object]) -> Diagnostic:

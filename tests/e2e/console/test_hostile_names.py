@@ -36,6 +36,19 @@ def test_names_are_shown_as_they_are(browser: Browser, hostile: RunningConsole) 
         assert_harmless(visit)
 
 
+def test_hostile_queues_are_completed_with_scripts(
+    browser: Browser, hostile: RunningConsole
+) -> None:
+    with visiting(browser) as visit:
+        page = visit.page
+        page.goto(f"{hostile.url}access?partition={HOSTILE_PARTITION}")
+        for queue in xss_corpus.QUEUES[:8]:
+            page.get_by_label("Queue").fill(queue)
+            option = page.locator("#queue-names option").first
+            expect(option).to_have_attribute("value", f"root.{queue}")
+            assert_harmless(visit)
+
+
 def test_following_a_hostile_queue_with_scripts(browser: Browser, hostile: RunningConsole) -> None:
     with visiting(browser) as visit:
         page = visit.page

@@ -82,6 +82,48 @@ def test_asking_whether_somebody_may(
         assert_quiet(visit)
 
 
+def test_a_misspelt_queue_leads_to_the_one_that_was_meant(
+    browser: Browser, console: RunningConsole, javascript: bool
+) -> None:
+    with visiting(browser, javascript=javascript) as visit:
+        page = visit.page
+        page.goto(f"{console.url}access")
+        page.get_by_label("User", exact=True).fill("omar")
+        page.get_by_label("Queue").fill("root.engineering.trainign")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("main")).to_contain_text(
+            "root.engineering.trainign does not exist; decided at root.engineering, its nearest"
+            " existing ancestor. Did you mean root.engineering.training?"
+        )
+        page.get_by_role("link", name="root.engineering.training").click()
+        expect(page.get_by_role("status")).to_contain_text("✓ allowed")
+        expect(page.get_by_label("Queue")).to_have_value("root.engineering.training")
+        assert_quiet(visit)
+
+
+def test_the_names_of_queues_are_completed(
+    browser: Browser, console: RunningConsole, javascript: bool
+) -> None:
+    with visiting(browser, javascript=javascript) as visit:
+        page = visit.page
+        page.goto(f"{console.url}access")
+        options = page.locator("#queue-names option")
+        expect(options).to_have_count(0)
+        page.get_by_label("Queue").focus()
+        page.get_by_label("Queue").press_sequentially("engin")
+        names = ["", ".ci", ".payroll", ".training"] if javascript else []
+        expect(options).to_have_count(len(names))
+        assert [each.get_attribute("value") for each in options.all()] == [
+            f"root.engineering{name}" for name in names
+        ]
+        page.get_by_label("Partition").select_option("gpu")
+        page.get_by_label("Queue").fill("infer")
+        expect(options).to_have_count(1 if javascript else 0)
+        page.get_by_label("Queue").fill("no such queue")
+        expect(options).to_have_count(0)
+        assert_quiet(visit)
+
+
 def test_forgetting_the_groups_of_a_user(
     browser: Browser, console: RunningConsole, javascript: bool
 ) -> None:
@@ -94,7 +136,7 @@ def test_forgetting_the_groups_of_a_user(
         expect(queues).to_contain_text("root.engineering.payroll")
         console.directory.answer({"maria": {"groups": ["engineers", "platform"]}})
         page.get_by_role("button", name="Forget").click()
-        expect(page.get_by_role("status")).to_contain_text("were dropped")
+        expect(page.get_by_role("status")).to_contain_text("were discarded")
         expect(page.locator("ul.chips").first).to_contain_text("platform")
         expect(queues).to_contain_text("group platform in the admin ACL of root")
         console.directory.answer({"maria": {"groups": ["engineers", "leads"]}})

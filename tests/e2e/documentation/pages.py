@@ -87,6 +87,9 @@ PAGES: Final = {
     "docs/how-to/kubectl-auth-can-i.md": Page(
         module="e2e/kube/test_can_i.py", not_run=1, blocks="yaml yaml yaml text"
     ),
+    "docs/how-to/kubectl-plugin.md": Page(
+        module="e2e/kube/test_kubectl_plugin.py", not_run=1, blocks="console"
+    ),
     "docs/how-to/load-test.md": Page(
         module="e2e/documentation/test_load_test.py",
         blocks="sh console console console sh sh sh sh sh sh",

@@ -203,7 +203,7 @@ def test_the_configuration_is_that_of_the_dockerfile(image: Image) -> None:
     assert image.config["Cmd"] == json.loads(only("CMD"))
 
 
-@pytest.mark.parametrize("script", ["queuegate", "queuegate-server"])
+@pytest.mark.parametrize("script", ["queuegate", "queuegate-server", "kubectl-queuegate"])
 def test_scripts_run(script: str, image: Image) -> None:
     done = image.output(script, "--version")
     assert queuegate.__version__ in done.stdout, done.stderr

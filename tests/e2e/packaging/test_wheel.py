@@ -95,6 +95,9 @@ def test_client_works_without_the_server(plain: Path) -> None:
     result = run(plain / "queuegate", "--help")
     assert result.returncode == 0
     assert "check" in result.stdout
+    plugin = run(plain / "kubectl-queuegate", "check", "--help")
+    assert plugin.stdout.startswith("Usage: kubectl queuegate check")
+    assert run(plain / "kubectl_complete-queuegate", "ex").stdout.startswith("explain\t")
     assert run(plain / "queuegate", "--version").stdout.strip().endswith(version("queuegate"))
 
 

@@ -59,7 +59,7 @@ def test_places_stay_when_the_file_is_broken_before_the_first_page(tmp_path: Pat
         place = re.compile(re.escape(str(policy)) + r":\d+:\d+")
         for page in ("queues?queue=root.analytics", "access?user=ann&queue=root.analytics"):
             answer = browser.get(page)
-            table = answer.text[answer.text.index("Written at") :]
+            table = answer.text[answer.text.index("Defined at") :]
             assert place.search(table), words(answer)
             assert "are not known" not in answer.text
 

@@ -1,7 +1,9 @@
 """The pages Change, Health and Denials of a running server, and the forms that they take."""
 
+import contextlib
 import http.client
 import re
+import resource
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -181,6 +183,41 @@ def test_health_shows_a_failed_reload_and_an_open_breaker(tmp_path: Path) -> Non
         assert f"{policy}:1:13: error:" in page
 
 
+def limit_files(console: RunningConsole, size: int) -> None:
+    """Limit the size of the server's files, like a full disk."""
+    resource.prlimit(console.server.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize(
+    ("when_unwritable", "said"),
+    [
+        ("drop", r"\d+ audit records have been lost since the server started\."),
+        ("block", r"40 audit records could not be written in time, so their calls failed\."),
+    ],
+)
+def test_health_does_not_hide_lost_audit_records(
+    tmp_path: Path, when_unwritable: str, said: str
+) -> None:
+    log = tmp_path / "audit.log"
+    audit = {"path": str(log), "when_unwritable": when_unwritable, "buffer": "4KiB"}
+    with running_console(tmp_path, audit=audit) as console:
+        browser = Browser(console.url)
+        page = words(browser.get("health").text)
+        assert "audit record" not in page.partition("Audit log")[0]
+        limit_files(console, log.stat().st_size)
+        no_retry = queuegate.Retry(attempts=1)
+        with queuegate.Client(console.server.address, timeout=60, retry=no_retry) as client:
+            for _ in range(40):
+                with contextlib.suppress(queuegate.ServerUnavailable):
+                    client.check("nadia", "root.analytics")
+            limit_files(console, resource.RLIM_INFINITY)
+            client.check("nadia", "root.analytics")
+        eventually(lambda: "State writable" in words(browser.get("health").text), expected=True)
+        page = words(browser.get("health").text).partition("Audit log")[0]
+    assert re.search(rf"1 thing needs attention {said}", page)
+    assert "Nothing needs attention." not in page
+
+
 def test_denials_without_an_audit_log(tmp_path: Path) -> None:
     with running_console(tmp_path, audit={}) as console:
         page = words(Browser(console.url).get("denials").text)
@@ -194,6 +231,24 @@ def test_denials_after_the_log_was_moved(tmp_path: Path) -> None:
         answer = Browser(console.url).get("denials")
     assert answer.status == 200
     assert "cannot be read: No such file or directory" in words(answer.text)
+
+
+def test_denials_omit_what_their_reader_has_asked(tmp_path: Path) -> None:
+    with running_console(tmp_path) as console:
+        browser = Browser(console.url)
+        before = words(browser.get("denials").text)
+        assert browser.get("access?user=nadia&queue=root.analytics").status == 200
+        assert browser.get("access?user=lost&queue=root.analytics").status == 503
+        assert words(browser.get("denials").text) == before
+        assert "No denied request matches" in words(browser.get("denials?user=nadia").text)
+        answer = browser.get("denials?user=nadia&own=1")
+        assert "1 request" in words(answer.text)
+        assert 'name="own" value="1" checked' in answer.text
+        # A check by the same caller is a request like any other.
+        with queuegate.Client(console.server.address, timeout=60) as client:
+            client.check("nadia", "root.analytics")
+        assert "1 request" in words(browser.get("denials?user=nadia").text)
+        assert "2 requests" in words(browser.get("denials?user=nadia&own=1").text)
 
 
 def test_the_newest_of_many_denials(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def requests() -> Iterator[bytes]:
         yield get(b"%%%02x" % byte)
         yield get(b"static/%%%02x" % byte)
     for byte in (0, 10, 27, 128, 255):
-        for page in (b"queues", b"access", b"user", b"denials", b"health"):
+        for page in (b"queues", b"access", b"access/queues", b"user", b"denials", b"health"):
             yield get(page + b"?partition=%%%02x&queue=%%%02x&user=%%00" % (byte, byte))
     for cookie in COOKIES:
         yield get(b"queues", b"Cookie: " + cookie)

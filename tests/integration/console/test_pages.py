@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
@@ -24,6 +24,9 @@ from tests.support.servers.console_server import (
 )
 from tests.support.servers.queuegate_server import ADMIN, running_server
 from tests.support.xss_corpus import INVISIBLE, NAMES, QUEUES
+
+COMPLETION = ' hx-get="/console/access/queues"'
+"""The console's only attribute that loads something by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +69,62 @@ def test_users_of_a_partition_without_a_resolver(
     with running_server(*arguments) as server:
         page = words(Browser(f"http://{ops_address(server)}/console/").get("queues?who=1"))
     assert "ann the user in the submit ACL of root" in page
-    assert f"{note}, {meaning}: name one in the server's settings, as partitions.default." in page
+    assert f"{note}, {meaning}: set partitions.default.resolver in the server's settings" in page
     assert note not in words(browser.get("queues?queue=root.engineering&who=1"))
+
+
+def option_values(answer: Answer) -> list[str]:
+    return [
+        unescape(each) for each in re.findall(r'<option value="([^"]*)"></option>', answer.text)
+    ]
+
+
+def test_names_of_queues_for_completion(browser: Browser) -> None:
+    names = ["root.analytics", "root.analytics.notebooks", "root.analytics.reports"]
+    assert option_values(browser.get("access/queues?queue=Analy&partition=default")) == names
+    assert option_values(browser.get("access/queues?queue=x%22%3E%3Cscript%3E")) == []
+    assert len(option_values(browser.get("access/queues"))) > len(names)
+    answer = browser.get("access/queues?queue=a&partition=nosuch")
+    assert (answer.status, option_values(answer)) == (404, [])
+
+
+def test_names_for_completion_are_bounded(tmp_path: Path) -> None:
+    queues = ", ".join(f"{{name: q{number}}}" for number in range(1_000))
+    policy = tmp_path / "queues.yaml"
+    policy.write_text(
+        f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]\n"
+    )
+    arguments = ["--policy", str(policy), "--set", "console.enabled=true"]
+    with running_server(*arguments, "--set", "ops.listen=127.0.0.1:0", *ADMIN) as server:
+        browser = Browser(f"http://{ops_address(server)}/console/")
+        assert len(option_values(browser.get("access/queues?queue=q"))) == 100
+        assert option_values(browser.get("access/queues?queue=q77")) == [
+            "root.q77",
+            *(f"root.q77{digit}" for digit in range(10)),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "meant"),
+    [
+        ("root.analytics.report", "root.analytics.reports"),
+        ("root.anlytics.reports", "root.analytics.reports"),
+        ("root.notebooks", "root.analytics.notebooks"),
+        ("analytics.reports", "root.analytics.reports"),
+        ("root/analytics/reports", "root.analytics.reports"),
+        ("root.analytics.reports", ""),
+        ("root.zzzzzz", ""),
+    ],
+)
+def test_the_queue_that_was_probably_meant(browser: Browser, queue: str, meant: str) -> None:
+    asked = {"user": "o'mar", "access": "admin", "groups": "a,b"}
+    answer = browser.get(f"access?{urlencode({**asked, 'queue': queue})}")
+    found = re.search(r'Did you mean <a href="([^"]*)">([^<]*)</a>\?', answer.text)
+    assert (unescape(found[2]) if found else "") == meant
+    if found:
+        # The link asks the same question about the other queue.
+        link = dict(parse_qsl(urlsplit(unescape(found[1])).query))
+        assert link == {**asked, "queue": meant}
 
 
 def test_access_is_allowed_and_the_command_says_the_same(browser: Browser) -> None:
@@ -152,7 +209,7 @@ def test_forgetting_the_groups_of_a_user(console: RunningConsole, browser: Brows
     answer = browser.post("user/forget", form)
     assert answer.status == 303
     page = browser.get(answer.headers["Location"])
-    assert "The cached groups were dropped" in words(page)
+    assert "The cached groups were discarded" in words(page)
     assert "Groups of omar leads" in words(page)
     bad = browser.post("user/forget", {**form, "user": ""})
     assert bad.status == 400
@@ -265,6 +322,7 @@ def test_hostile_names(tmp_path: Path) -> None:
                 tags = re.findall(r"<([a-zA-Z!][^>\s]*)", text)
                 assert {"svg", "img", "iframe", "base", "a/href"}.isdisjoint(tags)
                 assert text.count("<script") == 1
+                text = text.replace(COMPLETION, "")
                 assert not re.search(r"<[^>]*\s(?:on\w+|hx-get|hx-on\S*)=", text)
                 if path == "user":
                     shown = {name, name.encode("unicode_escape").decode()}

@@ -81,7 +81,7 @@ def test_a_reload_reaches_all_and_names_those_that_differ(
     assert "'b' serves a different policy" in result.diagnostics[0].message
     assert main(["reload", "--wait", "--address", fleet.servers["a"].address]) == 1
     shown = capsys.readouterr()
-    assert "not every replica is known to serve the new policy" in shown.err
+    assert "some replicas may not serve the new policy yet" in shown.err
     assert "uses the old policy" not in shown.out
     [problem] = fleet.clients["a"].get_fleet().problems
     assert problem == "the replicas serve different policies: compare their files"

@@ -189,7 +189,7 @@ def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: 
     )
     status, output = run(config, "crop", "alice")
     assert status == 2
-    assert "the settings contain no resolver crop; they contain" in output
+    assert "the settings have no resolver crop, only" in output
 
 
 def test_validate_finds_errors_before_the_start(

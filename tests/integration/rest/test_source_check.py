@@ -67,7 +67,10 @@ def test_whether_changes_can_be_followed(config: Path, realm: FakeRealm) -> None
 
 @pytest.mark.parametrize(
     ("fault", "message"),
-    [(KeyError(SECRET), "the resolver failed: KeyError"), (None, "the resolver stops by itself")],
+    [
+        (KeyError(SECRET), "the resolver failed: KeyError"),
+        (None, "the resolver stopped without an error"),
+    ],
     ids=["fails", "stops"],
 )
 def test_a_resolver_that_does_not_follow(

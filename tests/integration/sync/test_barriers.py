@@ -130,7 +130,8 @@ def test_a_gate_that_may_use_its_last_state_is_named(
         assert main(["invalidate", "sam", "--wait", "--address", server.address]) == 1
         shown = capsys.readouterr()
         assert (
-            "away did not confirm; while it reaches no server, it may use groups from" in shown.out
+            "away did not confirm; while it cannot reach a server, it may use groups from"
+            in shown.out
         )
         assert "no other shim or server still uses groups from before the call" in shown.out
         assert "gates with `stale` may still use groups from before the call: wait" in shown.err

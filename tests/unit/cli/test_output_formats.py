@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from queuegate_server.cli.diff import diff
 from queuegate_server.cli.policy_files import lint, validate
+from queuegate_server.cli.policy_test import policy_test
 from queuegate_server.cli.prove import prove
 from queuegate_server.formats.findings.table import FINDINGS
 
@@ -46,7 +47,8 @@ def test_sarif(command: click.Command) -> None:
     ran = check_sarif(done.stdout)
     used = [result["ruleId"] for result in ran["results"]]
     assert {each["id"] for each in ran["tool"]["driver"]["rules"]} == {*used}
-    assert {*used} - FINDINGS.keys() == {command.name}
+    assert {*used} <= FINDINGS.keys()
+    assert used[-1] == "unreadable-file"
     places = [result["locations"][0]["physicalLocation"] for result in ran["results"]]
     assert places[0]["artifactLocation"] == {"uri": "a%20b.yaml"}
     assert places[0]["region"]["startLine"] == 1
@@ -62,11 +64,69 @@ def test_annotations_of_a_job_are_escaped(tmp_path: Path) -> None:
     assert line.startswith(start)
 
 
-def test_people_and_claims_in_sarif() -> None:
-    (result,) = check_sarif(run(diff, "--people", "-o", "sarif", "old.yaml", "new.yaml").stdout)[
-        "results"
-    ]
-    assert result["message"]["text"].endswith('submit: + user "sue"')
+def rule_of_only_result(command: click.Command, *arguments: str) -> tuple[str, str, str]:
+    """Return the message of a command's only result, its rule, and the rule's description."""
+    ran = check_sarif(run(command, *arguments, "-o", "sarif").stdout)
+    (result,), (rule,) = ran["results"], ran["tool"]["driver"]["rules"]
+    assert result["ruleId"] == rule["id"]
+    return result["message"]["text"], rule["id"], rule["shortDescription"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "rule", "description"),
+    [
+        (
+            ["--people", "old.yaml", "new.yaml"],
+            'submit: + user "sue"',
+            "access-gained",
+            "someone may use a queue only under the new policy",
+        ),
+        (
+            ["--people", "new.yaml", "old.yaml"],
+            'submit: - user "sue"',
+            "access-lost",
+            "someone may use a queue only under the old policy",
+        ),
+        (
+            ["old.yaml", "new.yaml"],
+            'submit ACL: + user "sue"',
+            "policy-changed",
+            "a partition, a queue or an ACL differs between the two policies",
+        ),
+    ],
+)
+def test_changes_in_sarif(arguments: list[str], said: str, rule: str, description: str) -> None:
+    message, *found = rule_of_only_result(diff, *arguments)
+    assert message.endswith(said)
+    assert found == [rule, description]
+
+
+def test_claims_in_sarif() -> None:
     Path("claims.yaml").write_text("claims: [nobody may submit root]")
-    (result,) = check_sarif(run(prove, "-o", "sarif", "new.yaml", "claims.yaml").stdout)["results"]
-    assert result["message"]["text"].endswith("queuegate check --policy new.yaml sue root)")
+    message, *found = rule_of_only_result(prove, "new.yaml", "claims.yaml")
+    assert message.endswith("queuegate check --policy new.yaml sue root)")
+    assert found == ["claim-refuted", "the policy violates a claim"]
+
+
+def test_settings_in_sarif() -> None:
+    settings = Path("queuegate.yaml")
+    settings.write_text("nonsense: 1\n")
+    _, *found = rule_of_only_result(validate, "--settings", "queuegate.yaml")
+    assert found == ["invalid-setting", "a server would reject this setting"]
+    Path("tokens").write_text(f"other:{'0' * 64}\n")
+    settings.write_text("callers: {token_file: tokens, tokens: {shim: {roles: [check]}}}\n")
+    _, *found = rule_of_only_result(validate, "--settings", "queuegate.yaml")
+    assert found == ["suspicious-setting", "this setting is valid, but probably a mistake"]
+
+
+def test_failed_tests_in_sarif() -> None:
+    Path("queues_test.yaml").write_text(
+        "policy: new.yaml\nusers: {bob: []}\ntests: [{user: bob, queue: root, allowed: true}]\n"
+    )
+    _, *found = rule_of_only_result(policy_test, ".")
+    assert found == ["test-failed", "a decision is not the one that a policy test expects"]
+
+
+def test_unreadable_files_in_sarif() -> None:
+    _, *found = rule_of_only_result(lint, "/nosuch.yaml")
+    assert found == ["unreadable-file", "the file cannot be read"]

@@ -9,7 +9,7 @@ import pytest
 from queuegate_server.console.pages import denials
 from queuegate_server.observe.audit_reader import NewestRecords
 
-ANY = denials.DenialFilter("", "", "", "")
+ANY = denials.DenialFilter("", "", "", "", "")
 
 
 async def test_a_reader_keeps_its_turn_when_the_browser_leaves(

@@ -8,8 +8,10 @@ from queuegate import _responses as responses
 from queuegate._types import Step
 from queuegate.cli.render import ORIGINS, reason_words
 from queuegate.policy.explain import StepOutcome, ambiguity, groups_listed_as_users
+from queuegate.policy.names import ROOT
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.console import tree
 from queuegate_server.console.attention import failure_of
 from queuegate_server.console.commands import AccessQuery, command_line, grpcurl
 from queuegate_server.console.views import Page, Route, View, Visit, url
@@ -26,6 +28,8 @@ from queuegate_server.rpc.messages import ACCESS_TYPES
 PATH: Final = "access"
 MAX_GROUPS: Final = 100
 """The maximum number of a user's groups shown."""
+_FIELDS: Final = ("user", "access", "partition", "groups", "no_groups", "real_user")
+"""The fields of the form, except the queue."""
 _BETWEEN_NAMES: Final = re.compile(r"[,\s]+")
 _OUTCOMES: Final = {
     StepOutcome.WILDCARD: "allows everyone",
@@ -49,6 +53,13 @@ def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
     return text.replace("; see the server's log", f": {cause}") if cause else text
 
 
+async def queue_names(visit: Visit) -> View:
+    """Return options for the queue's field: the paths that contain the text in the URL."""
+    partition = visit.services.core.engine.snapshot.find(visit.partition).partition
+    paths, _ = await tree.search(partition, visit.query.get("queue", "").strip())
+    return View("queue_names.html", "Queues", {"paths": paths})
+
+
 async def show(visit: Visit) -> View:
     """Show the decision for the user and queue in the URL, if any."""
     query = visit.query
@@ -65,14 +76,17 @@ async def show(visit: Visit) -> View:
     )
     error = unanswered = ""
     verdict = None
+    similar = ""
     status = 200
     if groups and no_groups:
         error, status = "Enter groups, or state that the user has no groups, but not both.", 400
     elif asked.user or asked.queue:
         try:
             verdict = await _decide(visit, asked, snapshot)
+            similar = await _similar_queue(snapshot, asked)
         except (InvalidRequest, UnknownPartition) as failure:
             error, status = to_status(failure).proto.message, 400
+            similar = await _similar_queue(snapshot, asked)
         except GroupsUnavailable as failure:
             unanswered, status = _explain(visit, failure), 503
     served = snapshot.served.get(asked.partition)
@@ -85,12 +99,34 @@ async def show(visit: Visit) -> View:
         "error": error,
         "unanswered": unanswered,
         "verdict": verdict,
+        "similar": similar,
+        "similar_url": url(
+            PATH,
+            **{name: value for name, value in query.items() if name in _FIELDS},
+            queue=similar,
+        ),
+        "names_url": url(f"{PATH}/queues"),
         "user_url": url("user", partition=asked.partition, user=asked.user),
         "queue_url": url(
             "queues", partition=asked.partition, queue=asked.queue, access=asked.access
         ),
     }
     return View("access.html", "May a user use a queue?", page, status)
+
+
+async def _similar_queue(snapshot: Snapshot, asked: AccessQuery) -> str:
+    """Return the existing queue that was probably meant, if the one in question does not exist."""
+    served = snapshot.served.get(asked.partition)
+    if served is None or not asked.queue:
+        return ""
+    partition = served.partition
+    path = partition.canonical_path(asked.queue)
+    if path is not None and (path in partition.queues or partition.creates(path)):
+        return ""
+    above = ROOT if path is None else partition.nearest_path(path)
+    if above not in partition.queues:
+        return ""  # several queues share the short name
+    return await tree.similar(partition, asked.queue, above)
 
 
 async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[str, object]:
@@ -149,4 +185,6 @@ def _describe_outcome(step: Step, groups: Sequence[str]) -> str:
     return text
 
 
-PAGE: Final = Page("Access", PATH, (Route("GET", PATH, show),))
+PAGE: Final = Page(
+    "Access", PATH, (Route("GET", PATH, show), Route("GET", f"{PATH}/queues", queue_names))
+)

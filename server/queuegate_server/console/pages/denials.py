@@ -17,6 +17,8 @@ NUMBER: Final = 100
 DENIED: Final = "denied"
 ERROR: Final = "error"
 _MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
+_EXPLAIN: Final = "Explain"
+"""The beginning of the names of methods that explain decisions, as the page Access does."""
 _CONCURRENT: Final = 2
 _QUERY: Final = ("partition", "user", "queue", "access")
 _SHOWN: Final = (
@@ -33,21 +35,28 @@ class DenialFilter:
     """A queue; matches the queue and its descendants."""
     partition: str
     decision: str
+    except_explained_to: str
+    """A caller whose explanations do not match; empty if they do."""
 
     def matches(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record matches."""
         decision = record.get("decision")
         return (
             decision in {DENIED, ERROR}
+            and not self._is_left_out(record)
             and self.decision in {"", decision}
             and self.user in {"", record.get("user")}
             and self.partition in {"", record.get("partition")}
             and (not self.queue or is_at_or_below(str(record.get("queue", "")), self.queue))
         )
 
+    def _is_left_out(self, record: Mapping[str, Any]) -> bool:
+        is_explained = str(record.get("method", "")).startswith(_EXPLAIN)
+        return is_explained and self.except_explained_to == record.get("caller")
+
     @property
     def is_set(self) -> bool:
-        """Whether any field is set."""
+        """Whether any field of the form, except the checkbox, is set."""
         return bool(self.user or self.queue or self.partition or self.decision)
 
 
@@ -62,6 +71,7 @@ async def denials(visit: Visit) -> View:
         query.get("queue", "").strip(),
         query.get("partition", ""),
         query.get("decision", ""),
+        except_explained_to="" if "own" in query else visit.principal.name,
     )
     audit = services.settings.audit
     newest = NewestRecords([], searched_all=True)

@@ -13,6 +13,7 @@ from queuegate_server.console.attention import problems
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.view import WEBHOOK, FleetView
+from queuegate_server.observe.audit import AuditLog
 from queuegate_server.observe.counters import Histogram
 from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.sync.hub import LAG_SECONDS
@@ -139,8 +140,19 @@ def _problems(
             verb = "expired" if each.expires < wall else "expires"
             day = datetime.fromtimestamp(each.expires, UTC).date()
             yield f"The certificate of {each.listener} {verb} on {day}."
-    if services.core.audit is not None and not services.core.audit.is_writable:
+    if services.core.audit is not None:
+        yield from _audit_problems(services.core.audit)
+
+
+def _audit_problems(audit: AuditLog) -> Iterator[str]:
+    if not audit.is_writable:
         yield "The audit log cannot be written."
+    if number := audit.counts.dropped:
+        records = "audit record has" if number == 1 else "audit records have"
+        yield f"{number} {records} been lost since the server started."
+    if number := audit.counts.refused:
+        records = "audit record" if number == 1 else "audit records"
+        yield f"{number} {records} could not be written in time, so their calls failed."
 
 
 PAGE: Final = Page("Health", "health", (Route("GET", "health", health),))

@@ -37,8 +37,8 @@ MAX_PEOPLE: Final = 200
 """The number of people per page."""
 MAX_FINDINGS: Final = 50
 _WITHOUT_RESOLVER: Final = {
-    YUNIKORN_DEFAULT: "so that each group counts as the user of its name",
-    YARN_DEFAULT: "so that nobody is listed because of a group",
+    YUNIKORN_DEFAULT: "so each group is taken for a user of the same name",
+    YARN_DEFAULT: "so nobody is listed because of a group",
 }
 """What it means that a partition has no resolver, by the type that is used instead."""
 

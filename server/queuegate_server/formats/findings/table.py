@@ -54,6 +54,7 @@ SUBJECTS: Final[Mapping[str, Mapping[str, Finding]]] = MappingProxyType(
         "Kubernetes' RBAC": _read("kubernetes.toml"),
         "A policy and a list of users": _read("users.toml"),
         "Claims, and tests of policies": _read("claims_and_tests.toml"),
+        "Kinds of findings with other messages": _read("commands.toml"),
     }
 )
 FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
