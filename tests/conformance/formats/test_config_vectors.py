@@ -19,7 +19,7 @@ MESSAGES: Final = {
     "yaml_syntax": r"invalid YAML|starts a YAML alias|has no anchor|a tab is not allowed",
     "unknown_field": r"unknown key ",
     "duplicate_key": r"the key .* is repeated",
-    "type_mismatch": r" must be (a mapping|a list|a text|true or false), not ",
+    "type_mismatch": r" must be (a mapping|a list|text|true or false), not ",
     "no_queues": r"has no queues",
     "duplicate_partition": r"partition .* is already defined",
     "duplicate_queue": r"queue .* is already defined",
