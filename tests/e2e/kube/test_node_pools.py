@@ -29,7 +29,7 @@ REASONS = {
     "pods": "other objects' pods get this project",
     "mutator": "KAI may join the node pool with the project of the pod's owner",
     "owner": "KAI may join the node pool with the project of the pod's owner",
-    "referrer": "other objects take this template or these labels",
+    "referrer": "other objects use this template or these labels",
     "template": "the object uses another object's template",
 }
 POLICY: str = table(__file__, "POLICY")

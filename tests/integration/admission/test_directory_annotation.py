@@ -132,5 +132,5 @@ def test_a_name_that_yunikorn_refuses_is_counted_and_logged_once(tmp_path: Path)
             assert webhook.metric("queuegate_admission_groups_omitted_total") == number
         assert refusal(webhook, annotation, "ann") == ""
         assert webhook.metric("queuegate_admission_groups_omitted_total") == 2
-        lines = [each for each in webhook.server.logs if "not written" in each["event"]]
+        lines = [each for each in webhook.server.logs if "left out" in each["event"]]
         assert [each["group"] for each in lines] == ['"1st"']
