@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.formats.yunikorn.quotas import amount, excess, smaller
+from queuegate_server.formats.yunikorn.amounts import excess, parse_amount, smaller
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ from queuegate_server.formats.yunikorn.quotas import amount, excess, smaller
     ],
 )
 def test_amount(text: str, memory: int | None, cores: int | None) -> None:
-    assert amount("memory", text) == memory
-    assert amount("vcore", text) == cores
+    assert parse_amount("memory", text) == memory
+    assert parse_amount("vcore", text) == cores
 
 
 def test_an_unset_amount_is_unlimited() -> None:

@@ -33,7 +33,8 @@ from queuegate_server.formats.yunikorn.model import (
     normalized_name,
 )
 from queuegate_server.formats.yunikorn.placement import check_placement, groups_outside_acls
-from queuegate_server.formats.yunikorn.quotas import check_limits, check_resources
+from queuegate_server.formats.yunikorn.queue_limits import apply_limits_to_root, check_limits
+from queuegate_server.formats.yunikorn.queue_resources import check_resources
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """The values of `usergroupresolver.type`. YuniKorn treats any other text as `none`."""
@@ -72,6 +73,7 @@ def load_queues(
         _check_partition_names(partitions, diagnostics)
         for partition in partitions:
             name = normalized_name(partition)
+            apply_limits_to_root(partition)
             _check_partition(partition, RESOLVER_TYPES | resolver_types, diagnostics)
             names = acl_names(name)
             check = AclReader(names, diagnostics, name, has_option=has_option).check

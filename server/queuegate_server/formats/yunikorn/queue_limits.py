@@ -1,138 +1,20 @@
-"""Validates quotas: queue resources, and user and group limits.
+"""Checks the limits of users and groups in queues.
 
-Amounts are parsed and compared as in YuniKorn's `pkg/common/resources/quantity.go` and
-`resources.go`; an unset amount is unlimited. The rules follow `checkQueueResource`,
-`checkLimitsStructure`, `checkLimits`, `checkLimitResource` and `checkLimitMaxApplications` in its
-`configvalidator.go`. A child template's resources are checked only at parent queues and in a
-template that is not empty, because YuniKorn ignores them elsewhere.
+The rules follow `checkLimitsStructure`, `checkLimits`, `checkLimitResource` and
+`checkLimitMaxApplications` in YuniKorn's `configvalidator.go`.
 """
 
-import re
 from collections import ChainMap
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from queuegate.policy.acl import WHITE_SPACE, WILDCARD
+from queuegate.policy.acl import WILDCARD
 from queuegate.policy.names import ROOT
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yaml_nodes import ScalarNode
-from queuegate_server.formats.yunikorn.model import (
-    IS_NAME,
-    Limit,
-    PartitionConfig,
-    Quantities,
-    QueueConfig,
-)
-
-Amounts = dict[str, int]
-"""Amounts by resource name, in bytes, thousandths of a core, or plain numbers."""
-
-_CORES: Final = "vcore"
-_QUANTITY: Final = re.compile(r"0*([0-9]{1,19})[\t\n\f\r ]*([A-Za-z]*)")
-_MAX_AMOUNT: Final = 2**63 - 1
-_SCALES: Final = {
-    **{unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))},
-    **{f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", start=1)},
-}
-_MILLI: Final = "m"
-
-
-def amount(resource: str, text: str) -> int | None:
-    """Parse an amount of the given resource; None if it is invalid."""
-    match = _QUANTITY.fullmatch(text.strip(WHITE_SPACE))
-    if match is None:
-        return None
-    number, suffix = int(match[1]), match[2]
-    if resource == _CORES:
-        scale = 1 if suffix == _MILLI else 1000 * _SCALES.get(suffix, 0)
-    else:
-        scale = _SCALES.get(suffix, 0)
-    value = number * scale
-    return value if scale and number <= _MAX_AMOUNT and value <= _MAX_AMOUNT else None
-
-
-def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str) -> Amounts:
-    """Parse amounts, and report invalid amounts."""
-    valid = {}
-    for resource, scalar in (quantities or {}).items():
-        value = amount(resource, scalar.text)
-        if value is None:
-            milli = ", or m for thousandths" if resource == _CORES else ""
-            words = {"text": quoted(scalar.text), "resource": quoted(resource), "or_milli": milli}
-            diagnostics.add(scalar, finding("not-an-amount", **words), queue)
-        else:
-            valid[resource] = value
-    return valid
-
-
-def excess(limit: Amounts, wanted: Amounts) -> str:
-    """Describe the amounts in `wanted` that exceed `limit`; return an empty string if none does."""
-    return ", ".join(
-        f"{resource} {value}{unit} > {limit[resource]}{unit}"
-        for resource, value in wanted.items()
-        for unit in (_MILLI if resource == _CORES else "",)
-        if resource in limit and value > limit[resource]
-    )
-
-
-def smaller(one: Amounts, other: Amounts) -> Amounts:
-    """Return the smaller amount of each resource. Keep an amount given in only one argument."""
-    if not one or not other:
-        return one or other
-    return one | {name: min(value, one.get(name, value)) for name, value in other.items()}
-
-
-def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check the resources of all queues in the partition."""
-    guaranteed: dict[QueueConfig, Amounts] = {}
-    maximum: dict[QueueConfig | None, Amounts] = {}
-    for queue in partition.queues:
-        path = queue.path
-        template = queue.template
-        is_parent = queue.is_parent or queue.has_children
-        if is_parent and template and template.is_used and template.resources:
-            amounts(template.resources.guaranteed, diagnostics, path)
-            amounts(template.resources.maximum, diagnostics, path)
-        above = maximum.get(queue.parent, {})
-        own: Amounts = {}
-        if queue.resources:
-            position = queue.resources.position
-            own = amounts(queue.resources.maximum, diagnostics, path)
-            guaranteed[queue] = amounts(queue.resources.guaranteed, diagnostics, path)
-            if too_much := excess(own, guaranteed[queue]):
-                found = finding("guaranteed-above-max", queue=quoted(path), excess=too_much)
-                diagnostics.add(position, found, path)
-            if too_much := excess(above, own):
-                found = finding("max-above-parent", queue=quoted(path), excess=too_much)
-                diagnostics.add(position, found, path)
-        if own or above:
-            maximum[queue] = smaller(own, above)
-    if guaranteed:
-        _check_sums(partition.queues, guaranteed, maximum, diagnostics)
-
-
-def _check_sums(
-    queues: list[QueueConfig],
-    guaranteed: dict[QueueConfig, Amounts],
-    maximum: dict[QueueConfig | None, Amounts],
-    diagnostics: Diagnostics,
-) -> None:
-    """Check that no queue's children are guaranteed more than the queue's own resources."""
-    sums: dict[QueueConfig, Amounts] = {}
-    for queue in reversed(queues):
-        total = sums.pop(queue, {})
-        own = guaranteed.get(queue, {})
-        for name, limit in (("guaranteed", own), ("max", maximum.get(queue, {}))):
-            if too_much := excess(limit, total):
-                position = queue.resources.position if queue.resources else queue.position
-                words = {"queue": quoted(queue.path), "name": name, "excess": too_much}
-                diagnostics.add(position, finding("children-above-queue", **words), queue.path)
-        promised = own if any(own.values()) else total
-        if promised and queue.parent:
-            above = sums.setdefault(queue.parent, {})
-            for resource, value in promised.items():
-                above[resource] = above.get(resource, 0) + value
+from queuegate_server.formats.yunikorn.amounts import Amounts, excess, parse_amounts, smaller
+from queuegate_server.formats.yunikorn.model import IS_NAME, Limit, PartitionConfig, QueueConfig
 
 
 class _Allowance(NamedTuple):
@@ -150,8 +32,14 @@ Ancestors' limits are not copied, because a queue with thousands of limits may h
 queues below it."""
 
 
+def apply_limits_to_root(partition: PartitionConfig) -> None:
+    """Make the partition's own limits those of its root, unless the root has limits."""
+    if partition.queues and not partition.queues[0].limits:
+        partition.queues[0].limits = partition.limits
+
+
 def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check all limits in the partition. The partition's own limits apply to its root.
+    """Check all limits in the partition, after `apply_limits_to_root`.
 
     A limit must not exceed the limits for the same user or group in the queues above. If there are
     no such limits, it must not exceed the limits for `*`.
@@ -159,9 +47,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     if not partition.queues:
         return
     root = partition.queues[0]
-    if partition.limits and not root.limits:
-        root.limits = partition.limits
-    elif partition.limits and _content(partition.limits) != _content(root.limits):
+    if partition.limits and _content(partition.limits) != _content(root.limits):
         position = partition.limits[0].position
         diagnostics.add(position, finding("limits-of-partition-and-root"), root.path)
     scopes: dict[QueueConfig | None, _LimitScope] = {}
@@ -202,7 +88,7 @@ class _QueueLimits:
         queue, maximum = self.queue, Amounts()
         if queue.name.text != ROOT and queue.resources:
             # Discard errors here, because `check_resources` reports them.
-            maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
+            maximum = parse_amounts(queue.resources.maximum, Diagnostics(""), queue.path)
         scope = self.above.new_child()
         limited: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
         for limit in queue.limits:
@@ -239,7 +125,7 @@ class _QueueLimits:
         name = quoted(limit.description)
         applications, position = limit.max_applications
         errors_before = self.diagnostics.error_count
-        resources = amounts(limit.max_resources, self.diagnostics, self.queue.path)
+        resources = parse_amounts(limit.max_resources, self.diagnostics, self.queue.path)
         if limit.max_resources:
             if not any(resources.values()) and self.diagnostics.error_count == errors_before:
                 self._add(limit.position, "limit-without-resources", name=name)
