@@ -5,7 +5,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.registry import FormatOptions, LoadResult, detect_format, load_policy
+from queuegate_server.formats.registry import (
+    FormatOptions,
+    LoadResult,
+    detect_policy_format,
+    load_policy,
+)
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn import configuration
 
@@ -32,5 +37,5 @@ def loaded(asked: dict[str, Any], semantics: Semantics) -> LoadResult:
         daemon_user=asked.get("rm_user", ""),
     )
     return load_policy(
-        detect_format(text.encode()), text.encode(), "file", FormatOptions(yarn=options)
+        detect_policy_format(text.encode()), text.encode(), "file", FormatOptions(yarn=options)
     )

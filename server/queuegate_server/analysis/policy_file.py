@@ -18,12 +18,8 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_key, acl_positions
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.envelope import SITE_KEY, open_envelope
-from queuegate_server.formats.registry import (
-    KUBERNETES,
-    YUNIKORN,
-    FormatOptions,
-    open_policy,
-)
+from queuegate_server.formats.format_names import KUBERNETES, YUNIKORN
+from queuegate_server.formats.registry import FormatOptions, open_policy
 
 STDIN_NAME: Final = "<stdin>"
 

@@ -10,7 +10,7 @@ from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
 from queuegate_server.cli.command import Failure, read_or_fail, reading_options
 from queuegate_server.formats.diagnostics import ParseError
 from queuegate_server.formats.envelope import open_envelope
-from queuegate_server.formats.registry import FormatOptions, format_of
+from queuegate_server.formats.registry import FormatOptions, opened_policy_format
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 
@@ -44,7 +44,7 @@ def convert(
     except ParseError as error:
         fault = error.diagnostic(name)
         raise Failure(str(fault), [fault]) from None
-    detected = format_of(opened)
+    detected = opened_policy_format(opened)
     if detected not in SCHEDULERS:
         raise Failure(
             f"{name}: not a YARN scheduler file: pass a fair-scheduler.xml or a"

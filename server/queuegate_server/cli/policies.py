@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.cli.command import STDIN, Failure, read_or_fail
 from queuegate_server.formats.diagnostics import has_errors
-from queuegate_server.formats.registry import FormatOptions, detect_format, load_policy
+from queuegate_server.formats.registry import FormatOptions, detect_policy_format, load_policy
 from queuegate_server.identity.resolver_types import types
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings
@@ -75,7 +75,7 @@ def parse(
     options = options if config is None else reading_options_of(server)
     if site is not None:
         options = replace(options, yarn=replace(options.yarn, site=read_or_fail(site)))
-    format_name = format_name or detect_format(data)
+    format_name = format_name or detect_policy_format(data)
     loaded = load_policy(format_name, data, name, options)
     if has_errors(loaded.diagnostics):
         raise Failure.of(f"{name}: not valid", loaded.diagnostics)

@@ -41,11 +41,10 @@ from queuegate_server.files.configmap import key_instead
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.findings.finding import Severity
+from queuegate_server.formats.format_names import YARN_SITE, YUNIKORN
 from queuegate_server.formats.registry import (
     FILE_FORMATS,
     FORMATS,
-    YARN_SITE,
-    YUNIKORN,
     FormatOptions,
     check_file,
     detect_file_format,

@@ -16,7 +16,8 @@ from queuegate_server.cli.ldap_check import check_ldap
 from queuegate_server.cli.lookup_output import show_outcome, show_step
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.formats.diagnostics import printable
-from queuegate_server.formats.registry import YUNIKORN, detect_format
+from queuegate_server.formats.format_names import YUNIKORN
+from queuegate_server.formats.registry import detect_policy_format
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity import resolver_types
 from queuegate_server.identity.guarded_resolver import GuardedResolver
@@ -82,7 +83,7 @@ def _is_yunikorn(source: PolicySource) -> bool:
     if source.format is not None or source.path is None:
         return source.is_set and source.format in {None, YUNIKORN}
     try:
-        return detect_format(read_regular(source.path, MAX_BYTES)) == YUNIKORN
+        return detect_policy_format(read_regular(source.path, MAX_BYTES)) == YUNIKORN
     except OSError:
         return False
 

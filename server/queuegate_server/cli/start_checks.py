@@ -17,12 +17,8 @@ from queuegate_server.files.watcher import BadFile
 from queuegate_server.formats.diagnostics import Diagnostic, ParseError, sort_diagnostics
 from queuegate_server.formats.envelope import open_settings
 from queuegate_server.formats.findings.finding import Severity
-from queuegate_server.formats.registry import (
-    YUNIKORN,
-    FormatOptions,
-    check_file,
-    load_policy,
-)
+from queuegate_server.formats.format_names import YUNIKORN
+from queuegate_server.formats.registry import FormatOptions, check_file, load_policy
 from queuegate_server.identity.manager import unusable_resolvers
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver_types import RESOLVER_TYPES, types

@@ -15,7 +15,7 @@ from queuegate_server.engine import Snapshot
 from queuegate_server.formats.acl_positions import AclKey, DefaultPlace, Place, acl_positions
 from queuegate_server.formats.diagnostics import Diagnostic, ParseError
 from queuegate_server.formats.envelope import open_envelope
-from queuegate_server.formats.registry import detect_format
+from queuegate_server.formats.registry import detect_policy_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.loader import MAX_KEPT_BYTES
 from queuegate_server.policystore.parsing import CheckJob, ParseJob
@@ -112,6 +112,6 @@ def _places(job: ParseJob) -> Mapping[AclKey, Place]:
     positions: dict[AclKey, Place] = {}
     for text in job.texts:
         name, data = text.policy
-        format_name = text.format or detect_format(data)
+        format_name = text.format or detect_policy_format(data)
         positions |= acl_positions(format_name, data, name, text.options)
     return positions

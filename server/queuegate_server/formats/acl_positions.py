@@ -10,7 +10,8 @@ from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned
 from queuegate_server.formats.envelope import open_envelope
-from queuegate_server.formats.registry import YUNIKORN, FormatOptions
+from queuegate_server.formats.format_names import YUNIKORN
+from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site

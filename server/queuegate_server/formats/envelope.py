@@ -28,15 +28,16 @@ from queuegate_server.formats.diagnostics import (
     finding_of,
 )
 from queuegate_server.formats.findings.table import finding
+from queuegate_server.formats.format_names import CAPACITY_SCHEDULER, FAIR_SCHEDULER, YUNIKORN
 from queuegate_server.formats.source_text import MAX_BYTES, source_lines, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yaml_reader import read_documents
 
 QUEUES_KEY: Final = "queues.yaml"
 FORMATS_BY_KEY: Final[Mapping[str, str]] = {
-    QUEUES_KEY: "yunikorn",
-    "fair-scheduler.xml": "fair-scheduler",
-    "capacity-scheduler.xml": "capacity-scheduler",
+    QUEUES_KEY: YUNIKORN,
+    "fair-scheduler.xml": FAIR_SCHEDULER,
+    "capacity-scheduler.xml": CAPACITY_SCHEDULER,
 }
 """Policy formats by key in a ConfigMap or chart values."""
 SITE_KEY: Final = "yarn-site.xml"
@@ -70,8 +71,8 @@ _XML_DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
 _OTHER_DOCUMENT: Final = re.compile(r"^(?:---|\.\.\.|%)", re.MULTILINE)
 
 
-class Policy(NamedTuple):
-    """The text of a policy or settings file."""
+class OpenedText(NamedTuple):
+    """The text of a policy or settings file, taken out of its envelope."""
 
     data: bytes
     file: str
@@ -111,13 +112,13 @@ class _Value(NamedTuple):
     section: _Section
 
 
-def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES, key: str = "") -> Policy:
+def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES, key: str = "") -> OpenedText:
     """Extract the policy, or the text at `key`, from its envelope; return bare text unchanged.
 
     `file` is the name shown in diagnostics. Raises ParseError if the envelope is invalid, contains
     several policies, or exceeds `max_bytes` when decompressed.
     """
-    opened = Policy(data, file)
+    opened = OpenedText(data, file)
     for _ in range(_MAX_LAYERS):
         if opened.data.startswith(_GZIP_MAGIC):
             opened = opened._replace(data=_decompressed(opened.data, max_bytes))
@@ -128,13 +129,13 @@ def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES, key: str =
     return opened
 
 
-def open_settings(data: bytes, file: str) -> Policy:
+def open_settings(data: bytes, file: str) -> OpenedText:
     """Extract the settings from a ConfigMap manifest, or return any other text unchanged.
 
     `file` is the name shown in diagnostics. Raises ParseError if the manifest is invalid or does
     not contain exactly one version of the settings.
     """
-    envelope = Policy(data, file)
+    envelope = OpenedText(data, file)
     if PurePath(file).name in _KUSTOMIZATIONS:
         raise ParseError(None, finding("kustomization"))
     if not _API_VERSION.search(data):
@@ -182,7 +183,7 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
     return text
 
 
-def _chosen(envelope: Policy, key: str) -> Policy | None:
+def _chosen(envelope: OpenedText, key: str) -> OpenedText | None:
     """Return the only policy, or text at `key`, in a manifest or chart values; None for other text.
 
     Raises ParseError if the policy is missing or ambiguous, or cannot be decoded.
@@ -244,11 +245,11 @@ def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Valu
     return first
 
 
-def _unwrapped(envelope: Policy, value: _Value) -> Policy:
+def _unwrapped(envelope: OpenedText, value: _Value) -> OpenedText:
     """Return a value's text, base64-decoded if necessary. Raises ParseError."""
     key = decompressed_key(value.key)
     if value.section.is_binary:
-        return Policy(_decoded(value), f"{envelope.file} ({value.key})", key=key)
+        return OpenedText(_decoded(value), f"{envelope.file} ({value.key})", key=key)
     return _in_place(envelope, value)._replace(key=key)
 
 
@@ -325,7 +326,7 @@ def _decoded(value: _Value) -> bytes:
         raise ParseError(value.node, finding("not-base64", key=value.key)) from None
 
 
-def _in_place(envelope: Policy, value: _Value) -> Policy:
+def _in_place(envelope: OpenedText, value: _Value) -> OpenedText:
     """Return a value's text, on the same lines as in the file if possible."""
     text = value.node.text
     lines = source_lines(envelope.data)
@@ -333,7 +334,7 @@ def _in_place(envelope: Policy, value: _Value) -> Policy:
     header = lines[start][value.node.column - 1 :]
     if not header.startswith("|"):
         # Show the key instead of the file's lines, because only a literal block's lines match them.
-        return Policy(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
+        return OpenedText(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
     above = "\n" * (start + 1)
     body = lines[start + 1 : start + 1 + len(split_lines(text.rstrip("\n")))]
     indent = min((len(line) - len(line.lstrip(" ")) for line in body if line.strip()), default=0)
@@ -343,5 +344,5 @@ def _in_place(envelope: Policy, value: _Value) -> Policy:
         text = _XML_DECLARATION.sub(lambda match: " " * len(match[0]), text, count=1)
     elif not _OTHER_DOCUMENT.search(text):
         # Keep the indentation, because YAML accepts text whose lines are all indented.
-        return Policy("\n".join([*[""] * (start + 1), *body, ""]).encode(), envelope.file)
-    return Policy(f"{above}{text}".encode(), envelope.file, indent)
+        return OpenedText("\n".join([*[""] * (start + 1), *body, ""]).encode(), envelope.file)
+    return OpenedText(f"{above}{text}".encode(), envelope.file, indent)

@@ -1,7 +1,7 @@
 """Detects the formats of policies and their companion files, and loads and lints such files."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,7 +13,15 @@ from queuegate_server.formats.diagnostics import (
     has_errors,
     sort_diagnostics,
 )
-from queuegate_server.formats.envelope import FORMATS_BY_KEY, Policy, open_envelope
+from queuegate_server.formats.envelope import FORMATS_BY_KEY, OpenedText, open_envelope
+from queuegate_server.formats.format_names import (
+    CAPACITY_SCHEDULER,
+    FAIR_SCHEDULER,
+    KUBERNETES,
+    SPARK_DEFAULTS,
+    YARN_SITE,
+    YUNIKORN,
+)
 from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
 from queuegate_server.formats.kubernetes_rbac.lint import lint_rbac
 from queuegate_server.formats.kubernetes_rbac.load import load_rbac
@@ -32,12 +40,6 @@ from queuegate_server.formats.yunikorn.load import (
     missing_default_partition,
 )
 
-YUNIKORN: Final = "yunikorn"
-KUBERNETES: Final = "kubernetes"
-"""Kubernetes' RBAC, with the queues of its schedulers."""
-SPARK_DEFAULTS: Final = "spark-defaults"
-YARN_SITE: Final = "yarn-site"
-
 FORMATS: Final = frozenset({YUNIKORN, KUBERNETES, *SCHEDULERS})
 FILE_FORMATS: Final = FORMATS | {SPARK_DEFAULTS, YARN_SITE}
 """The formats of all files that can be checked: policies and their companion files."""
@@ -48,10 +50,10 @@ _FIRST_TAG: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!(?!--)[^>]*+>)*+<([\w:.-]++)", re.DOTALL
 )
 _FORMAT_BY_FIRST_TAG: Final = {
-    b"allocations": "fair-scheduler",
-    b"configuration": "capacity-scheduler",
+    b"allocations": FAIR_SCHEDULER,
+    b"configuration": CAPACITY_SCHEDULER,
 }
-_OTHER_XML_FORMAT: Final = "fair-scheduler"
+_OTHER_XML_FORMAT: Final = FAIR_SCHEDULER
 _MARKUP: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<[!?]")
 _SPARK_PROPERTY: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f]*(?:[#!][^\n]*)?\n)*[ \t\f]*spark\."
@@ -99,7 +101,7 @@ class LoadResult:
     """All diagnostics, sorted by position."""
 
 
-def detect_format(data: bytes) -> str:
+def detect_policy_format(data: bytes) -> str:
     """Detect a policy's format, even inside an envelope.
 
     May decompress and parse the whole text, which can take seconds and a lot of memory. For
@@ -108,12 +110,12 @@ def detect_format(data: bytes) -> str:
     if are_manifests(data):
         return KUBERNETES
     try:
-        return format_of(open_envelope(data, ""))
+        return opened_policy_format(open_envelope(data, ""))
     except ParseError:
         return detect_bare_format(data)
 
 
-def format_of(text: Policy) -> str:
+def opened_policy_format(text: OpenedText) -> str:
     """Detect a policy's format from its key in the envelope or, without a key, its content."""
     return FORMATS_BY_KEY.get(text.key, YUNIKORN) if text.key else detect_bare_format(text.data)
 
@@ -133,12 +135,12 @@ def detect_bare_format(data: bytes) -> str:
     return KUBERNETES if has_rbac(data) else YUNIKORN
 
 
-def format_mismatch(text: Policy, expected: str) -> str:
+def format_mismatch(text: OpenedText, expected: str) -> str:
     """Describe a policy that is not in the expected format; return "" if it may be.
 
     The description completes the sentence `this file …`.
     """
-    detected = format_of(text)
+    detected = opened_policy_format(text)
     if detected == expected:
         return ""
     if detected == KUBERNETES:
@@ -156,35 +158,40 @@ def format_mismatch(text: Policy, expected: str) -> str:
 
 
 def detect_file_format(data: bytes) -> str:
-    """Return a file's format from `FILE_FORMATS`. The caveats in `detect_format` apply."""
-    if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
+    """Return a file's format from `FILE_FORMATS`. The caveats in `detect_policy_format` apply."""
+    if _is_spark(data):
         return SPARK_DEFAULTS
     if are_manifests(data):
         return KUBERNETES
     try:
-        return _file_format_of(open_envelope(data, ""))
+        return _opened_file_format(open_envelope(data, ""))
     except ParseError:
         return detect_bare_format(data)
 
 
-def _file_format_of(text: Policy) -> str:
-    format_name = format_of(text)
-    if format_name != "capacity-scheduler" or _ROOT_QUEUES in text.data:
+def _is_spark(data: bytes) -> bool:
+    """Return whether a file begins as a spark-defaults.conf."""
+    return _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]) is not None
+
+
+def _opened_file_format(text: OpenedText) -> str:
+    format_name = opened_policy_format(text)
+    if format_name != CAPACITY_SCHEDULER or _ROOT_QUEUES in text.data:
         return format_name
     return YARN_SITE if _SITE_KEY.search(text.data) else format_name
 
 
-def open_policy(data: bytes, file: str, options: FormatOptions) -> Policy:
+def open_policy(data: bytes, file: str, options: FormatOptions) -> OpenedText:
     """Extract a policy from its envelope, unless `options.is_bare` is set or it is RBAC, which has
     none. Raises ParseError.
     """
     if options.is_bare or are_manifests(data):
-        return Policy(data, file)
+        return OpenedText(data, file)
     try:
         return open_envelope(data, file)
     except ParseError:
         if has_rbac(data):  # beside ConfigMaps without a policy, or not YAML
-            return Policy(data, file)
+            return OpenedText(data, file)
         raise
 
 
@@ -202,7 +209,7 @@ def load_policy(
         return LoadResult({}, (error.diagnostic(file),))
 
 
-def load_opened(format_name: str, text: Policy, options: FormatOptions) -> LoadResult:
+def load_opened(format_name: str, text: OpenedText, options: FormatOptions) -> LoadResult:
     """Load a policy already extracted from its envelope. See `load_policy`."""
     _check_format(format_name)
     partitions: Mapping[str, Partition]
@@ -238,7 +245,7 @@ def lint_policy(
         return []
 
 
-def _lint(format_name: str, text: Policy, options: FormatOptions) -> tuple[Diagnostic, ...]:
+def _lint(format_name: str, text: OpenedText, options: FormatOptions) -> tuple[Diagnostic, ...]:
     if format_name == YUNIKORN:
         known = options.yarn.known_names
         warnings = lint_queues(text.data, text.file, options.acl_names_of, known)
@@ -262,8 +269,7 @@ def check_file(
     `with_lint` adds lint warnings. The other arguments are the same as for `load_policy`, except
     that the format is detected if its name is empty. Raises ValueError for an unknown format.
     """
-    is_spark = not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES])
-    if is_spark or format_name == SPARK_DEFAULTS:
+    if format_name == SPARK_DEFAULTS or (not format_name and _is_spark(data)):
         return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == YARN_SITE:
         return _check_site(data, file, options, with_lint=with_lint)
@@ -271,27 +277,38 @@ def check_file(
         text = open_policy(data, file, options)
     except ParseError as error:
         return [error.diagnostic(file)]
-    format_name = format_name or _file_format_of(text)
+    format_name = format_name or _opened_file_format(text)
     if format_name == YARN_SITE:
         return _check_site(data, file, options, with_lint=with_lint)
+    return _check_policy(format_name, text, file, options, with_lint=with_lint)
+
+
+def _check_policy(
+    format_name: str, text: OpenedText, file: str, options: FormatOptions, *, with_lint: bool
+) -> list[Diagnostic]:
     loaded = load_opened(format_name, text, options)
-    diagnostics = loaded.diagnostics
-    if format_name == YUNIKORN:
-        diagnostics = (*diagnostics, *missing_default_partition(file, loaded.partitions))
-    elif format_name in SCHEDULERS and options.yarn.site is not None and loaded.partitions:
-        site, _ = read_site(options.yarn.site, options.yarn.semantics, format_name)
-        notes = own_decisions(
-            site.configuration, options.yarn.site[1], format_name, text.data, text.file
-        )
-        diagnostics = (*diagnostics, *text.in_file(notes))
+    diagnostics = [*loaded.diagnostics, *_remarks(format_name, text, file, loaded, options)]
     if not with_lint:
         return sort_diagnostics(diagnostics)
-    warnings = (
-        *_lint(format_name, text, options),
-        *(lint_site(options.yarn) if format_name in SCHEDULERS else ()),
-    )
+    diagnostics += _lint(format_name, text, options)
+    diagnostics += lint_site(options.yarn) if format_name in SCHEDULERS else ()
     # Remove duplicates, because the loader and the linter may report the same problem.
-    return sort_diagnostics(dict.fromkeys((*diagnostics, *warnings)))
+    return sort_diagnostics(dict.fromkeys(diagnostics))
+
+
+def _remarks(
+    format_name: str, text: OpenedText, file: str, loaded: LoadResult, options: FormatOptions
+) -> Iterable[Diagnostic]:
+    """Return what shims miss in a queues.yaml, or what YARN decides without asking queuegate."""
+    if format_name == YUNIKORN:
+        return missing_default_partition(file, loaded.partitions)
+    if format_name not in SCHEDULERS or options.yarn.site is None or not loaded.partitions:
+        return ()
+    site, _ = read_site(options.yarn.site, options.yarn.semantics, format_name)
+    notes = own_decisions(
+        site.configuration, options.yarn.site[1], format_name, text.data, text.file
+    )
+    return text.in_file(notes)
 
 
 def _check_site(

@@ -29,18 +29,17 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.findings.table import finding
+from queuegate_server.formats.format_names import KUBERNETES, YUNIKORN
 from queuegate_server.formats.registry import (
     DEFAULT_OPTIONS,
-    KUBERNETES,
-    YUNIKORN,
     FormatOptions,
     LoadResult,
     check_file,
     detect_bare_format,
     format_mismatch,
-    format_of,
     load_opened,
     open_policy,
+    opened_policy_format,
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.xml_reader import read_xml
@@ -200,7 +199,7 @@ def _load(text: PolicyText) -> tuple[str, LoadResult]:
     except ParseError as error:
         format_name = text.format or detect_bare_format(data)
         return format_name, LoadResult({}, (error.diagnostic(name),))
-    detected = format_of(opened)
+    detected = opened_policy_format(opened)
     format_name = text.format or detected
     wrong: tuple[Diagnostic, ...] = ()
     if format_name == YUNIKORN and text.yarn_keys:

@@ -34,7 +34,7 @@ from queuegate_server.formats.diagnostics import (
     shortened,
     sort_diagnostics,
 )
-from queuegate_server.formats.registry import detect_format, lint_policy
+from queuegate_server.formats.registry import detect_policy_format, lint_policy
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import (
     File,
@@ -190,7 +190,7 @@ def assess(proposal: ProposalJob) -> dict[str, Any]:
     job = proposal.job
     [text] = job.texts
     name, data = text.policy
-    format_name = text.format or detect_format(data)
+    format_name = text.format or detect_policy_format(data)
     parsed = parse(job)
     diagnostics = list(parsed.diagnostics)
     valid = not has_errors(diagnostics)

@@ -19,7 +19,13 @@ from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import WEBHOOK, ReplicaView
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors
 from queuegate_server.formats.findings.finding import Severity
-from queuegate_server.formats.registry import FILE_FORMATS, KUBERNETES, YUNIKORN, FormatOptions
+from queuegate_server.formats.format_names import (
+    CAPACITY_SCHEDULER,
+    FAIR_SCHEDULER,
+    KUBERNETES,
+    YUNIKORN,
+)
+from queuegate_server.formats.registry import FILE_FORMATS, FormatOptions
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
@@ -237,7 +243,7 @@ def _format(partition: Partition) -> str:
     cluster = partition.cluster
     if cluster is None:
         return YUNIKORN
-    return "capacity-scheduler" if cluster.has_short_names else "fair-scheduler"
+    return CAPACITY_SCHEDULER if cluster.has_short_names else FAIR_SCHEDULER
 
 
 def _applies_below(template_path: str, prefix: str) -> bool:

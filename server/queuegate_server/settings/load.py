@@ -21,7 +21,8 @@ from queuegate_server.formats.diagnostics import (
     sort_diagnostics,
 )
 from queuegate_server.formats.envelope import SETTINGS_KEY, is_manifest
-from queuegate_server.formats.registry import YUNIKORN, detect_file_format
+from queuegate_server.formats.format_names import CAPACITY_SCHEDULER, YUNIKORN
+from queuegate_server.formats.registry import detect_file_format
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
 from queuegate_server.identity.resolver_types import CHAIN
@@ -208,7 +209,7 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
         instead += " `queuegate-server validate --settings`, which reads manifests"
         return "this is a Kubernetes manifest", instead
     kind = detect_file_format(content)
-    if kind == "capacity-scheduler" and b"yarn.scheduler." not in content:
+    if kind == CAPACITY_SCHEDULER and b"yarn.scheduler." not in content:
         return "this is a Hadoop configuration file", "write the settings in YAML"
     is_queues_yaml = (
         isinstance(root, MappingNode)

@@ -16,8 +16,8 @@ import yaml
 from queuegate.policy.acl import AclNames
 from queuegate_server.formats import yaml_reader
 from queuegate_server.formats.diagnostics import has_errors
+from queuegate_server.formats.format_names import YUNIKORN
 from queuegate_server.formats.registry import (
-    YUNIKORN,
     FormatOptions,
     check_file,
     detect_file_format,

@@ -14,12 +14,12 @@ from queuegate.policy.decision import Access
 from queuegate_server.formats import registry, yaml_reader
 from queuegate_server.formats.acl_positions import AclKey, acl_positions
 from queuegate_server.formats.diagnostics import Diagnostics, ParseError
-from queuegate_server.formats.envelope import Policy, open_envelope
+from queuegate_server.formats.envelope import OpenedText, open_envelope
 from queuegate_server.formats.registry import (
     DEFAULT_OPTIONS,
     check_file,
     detect_file_format,
-    detect_format,
+    detect_policy_format,
     load_policy,
 )
 from queuegate_server.formats.source_text import MAX_BYTES
@@ -119,7 +119,7 @@ ENVELOPES = {
 @pytest.mark.parametrize("name", ENVELOPES)
 def test_the_policy_is_read(name: str) -> None:
     for data in (ENVELOPES[name].encode(), gz(ENVELOPES[name].encode())):
-        assert detect_format(data) == "yunikorn"
+        assert detect_policy_format(data) == "yunikorn"
         loaded = load_policy("yunikorn", data, "file")
         assert loaded.diagnostics == ()
         partition = loaded.partitions["default"]
@@ -137,7 +137,7 @@ def test_the_places_of_acls() -> None:
 def test_xml_keeps_its_white_space() -> None:
     """A line break and the blanks behind it would be part of an ACL."""
     text = config_map("fair-scheduler.xml", XML)
-    assert detect_format(text.encode()) == "fair-scheduler"
+    assert detect_policy_format(text.encode()) == "fair-scheduler"
     inside = load_policy("fair-scheduler", text.encode(), "manifest")
     alone = load_policy("fair-scheduler", XML.encode(), "manifest")
     for name in ("sue", "ann", "sue\nann"):
@@ -161,7 +161,7 @@ def test_xml_keeps_its_white_space() -> None:
 )
 def test_a_comment_makes_no_envelope(text: str) -> None:
     assert open_envelope(text.encode(), "file").data == text.encode()
-    assert detect_format(text.encode()) == "yunikorn"
+    assert detect_policy_format(text.encode()) == "yunikorn"
 
 
 @pytest.mark.parametrize("start", ["", "\ufeff", " \n" * 600, "\ufeff" + "\n" * 70_000])
@@ -318,7 +318,7 @@ def test_an_envelope_is_opened_once(format_name: str, monkeypatch: pytest.Monkey
     """It may take seconds: to detect the format, to load and to lint use the same text."""
     opened: list[str] = []
 
-    def counted(data: bytes, file: str) -> Policy:
+    def counted(data: bytes, file: str) -> OpenedText:
         opened.append(file)
         return open_envelope(data, file)
 
@@ -333,7 +333,7 @@ def test_an_envelope_is_opened_once(format_name: str, monkeypatch: pytest.Monkey
     assert opened == ["manifest"]
 
 
-@pytest.mark.parametrize("detect", [detect_format, detect_file_format])
+@pytest.mark.parametrize("detect", [detect_policy_format, detect_file_format])
 def test_the_format_of_a_compressed_policy_is_that_of_its_text(
     detect: Callable[[bytes], str],
 ) -> None:

@@ -12,12 +12,13 @@ from queuegate.policy.decision import Access
 from queuegate.policy.reach import effective_acl
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import has_errors
+from queuegate_server.formats.format_names import KUBERNETES, YUNIKORN
 from queuegate_server.formats.kubernetes_rbac import manifests
 from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
 from queuegate_server.formats.kubernetes_rbac.lint import lint_rbac
 from queuegate_server.formats.kubernetes_rbac.load import load_rbac
 from queuegate_server.formats.kubernetes_rbac.manifests import ManifestFiles, split
-from queuegate_server.formats.registry import KUBERNETES, YUNIKORN, detect_format, load_policy
+from queuegate_server.formats.registry import detect_policy_format, load_policy
 from tests.support.generators.rbac import API
 from tests.support.rows import rows
 
@@ -227,7 +228,7 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
     (tmp_path / "..data" / "roles.yml").write_text(json.dumps(role(rule())))
     data = ManifestFiles([tmp_path]).read()
     assert [Path(each.name).name for each in split(data, "")] == ["bindings.json", "roles.yml"]
-    assert detect_format(data) == KUBERNETES
+    assert detect_policy_format(data) == KUBERNETES
     loaded = load_policy(KUBERNETES, data, str(tmp_path))
     assert may(loaded.partitions["default"], "ann")
 
@@ -265,8 +266,8 @@ def test_a_policy_in_a_config_map_beside_rbac_is_still_found() -> None:
         "data": {"queues.yaml": "partitions:\n- name: default\n  queues:\n  - name: root\n"},
     }
     both = "\n---\n".join(map(json.dumps, (role(rule()), config_map)))
-    assert detect_format(both.encode()) == YUNIKORN
-    assert detect_format(json.dumps(role(rule())).encode()) == KUBERNETES
+    assert detect_policy_format(both.encode()) == YUNIKORN
+    assert detect_policy_format(json.dumps(role(rule())).encode()) == KUBERNETES
 
 
 def test_lint_says_nothing_about_ordinary_grants() -> None:

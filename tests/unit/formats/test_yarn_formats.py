@@ -10,7 +10,7 @@ from queuegate_server.formats.diagnostics import MAX_DIAGNOSTICS
 from queuegate_server.formats.registry import (
     FormatOptions,
     check_file,
-    detect_format,
+    detect_policy_format,
     lint_policy,
     load_policy,
 )
@@ -47,7 +47,7 @@ def test_deep_and_large_files_are_refused() -> None:
 )
 def test_formats_are_detected_in_linear_time(text: str, format_name: str) -> None:
     """Even for texts that are made for backtracking."""
-    assert detect_format(text.encode()) == format_name
+    assert detect_policy_format(text.encode()) == format_name
 
 
 @pytest.mark.parametrize("names", ["a,b,", "a,,b", "a, b ,\n"])
@@ -104,4 +104,4 @@ def test_no_input_makes_a_loader_raise(data: bytes) -> None:
                 format_name, start + data, "f", FormatOptions(yarn=YarnOptions(site=(data, "s")))
             )
             lint_policy(format_name, start + data, "f")
-    detect_format(data)
+    detect_policy_format(data)

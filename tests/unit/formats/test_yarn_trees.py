@@ -8,7 +8,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.registry import FormatOptions, detect_format, load_policy
+from queuegate_server.formats.registry import FormatOptions, detect_policy_format, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import (
     ACLS,
@@ -54,7 +54,7 @@ def test_random_trees_agree_with_the_oracle(
         (FAIR, xml, created(stated, queues)),
         (CAPACITY, capacity_xml(stated), stated),
     ):
-        assert detect_format(text.encode()) == format_name
+        assert detect_policy_format(text.encode()) == format_name
         loaded = load_policy(format_name, text.encode(), "f", FormatOptions(yarn=options))
         partition = loaded.partitions["default"]
         assert set(partition.queues) == set(expected)

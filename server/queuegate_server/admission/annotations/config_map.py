@@ -25,7 +25,8 @@ from queuegate_server.files.configmap import (
 )
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.findings.finding import Severity
-from queuegate_server.formats.registry import YUNIKORN, FormatOptions
+from queuegate_server.formats.format_names import YUNIKORN
+from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 

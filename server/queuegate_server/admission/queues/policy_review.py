@@ -18,10 +18,11 @@ from queuegate_server.formats.diagnostics import (
     ParseError,
     quoted,
 )
-from queuegate_server.formats.envelope import Policy
+from queuegate_server.formats.envelope import OpenedText
 from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.findings.table import finding
-from queuegate_server.formats.registry import YUNIKORN, format_of, open_policy
+from queuegate_server.formats.format_names import YUNIKORN
+from queuegate_server.formats.registry import open_policy, opened_policy_format
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.document import decode
 from queuegate_server.formats.yunikorn.model import normalized_name
@@ -207,7 +208,7 @@ def _missing_unqueued(
         )
 
 
-def _opened(texts: ParseJob | None, max_bytes: int) -> Iterator[tuple[PolicyText, Policy]]:
+def _opened(texts: ParseJob | None, max_bytes: int) -> Iterator[tuple[PolicyText, OpenedText]]:
     """Yield the texts of at most this size that are not in an unreadable envelope."""
     for text in texts.texts if texts is not None else ():
         name, data = text.policy
@@ -219,12 +220,12 @@ def _opened(texts: ParseJob | None, max_bytes: int) -> Iterator[tuple[PolicyText
 
 
 def _ambiguities(
-    ambiguous: AmbiguousNames, partition: str, opened: list[tuple[PolicyText, Policy]]
+    ambiguous: AmbiguousNames, partition: str, opened: list[tuple[PolicyText, OpenedText]]
 ) -> Iterator[Diagnostic]:
     """Yield an error for each queue whose last level is that of an earlier queue."""
     positions: dict[AclKey, Place] = {}
     for text, policy in opened:
-        kind = text.format or format_of(policy)
+        kind = text.format or opened_policy_format(policy)
         positions |= acl_positions(kind, text.policy.data, text.policy.name, text.options)
     listed = 0
     for _, (first, *others) in sorted(ambiguous.queues.items()):
@@ -251,7 +252,9 @@ def _ambiguities(
         yield error_in("policy", f"{more} more {queues} the last level of another queue")
 
 
-def _placement_warnings(text: PolicyText, opened: Policy, partition: str) -> Iterator[Diagnostic]:
+def _placement_warnings(
+    text: PolicyText, opened: OpenedText, partition: str
+) -> Iterator[Diagnostic]:
     """Yield a warning if YuniKorn's first placement rule may ignore the queue named in an object.
 
     A filter passes some users' applications to the next rule. A parent adds levels to names that do
@@ -260,7 +263,7 @@ def _placement_warnings(text: PolicyText, opened: Policy, partition: str) -> Ite
     Without rules, YuniKorn uses the rule `provided` (`buildRules` in yunikorn-core's
     `pkg/scheduler/placement/placement.go`).
     """
-    if (text.format or format_of(opened)) != YUNIKORN:
+    if (text.format or opened_policy_format(opened)) != YUNIKORN:
         return
     # Errors are discarded here, because the loader reports them.
     unwanted, diagnostics = Diagnostics(""), Diagnostics(opened.file)

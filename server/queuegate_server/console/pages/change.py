@@ -10,7 +10,7 @@ from queuegate_server.console.forms import Turns
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.files.safe_open import read_regular, remedy
-from queuegate_server.formats.registry import YUNIKORN
+from queuegate_server.formats.format_names import YUNIKORN
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver_types import types

@@ -9,6 +9,7 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.findings.table import finding
+from queuegate_server.formats.format_names import CAPACITY_SCHEDULER, FAIR_SCHEDULER
 from queuegate_server.formats.suspicious_names import CAPACITY, YARN, suspicious_name
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, read_scheduler
@@ -36,7 +37,7 @@ def lint_scheduler(
     if not scheduler.lacks_properties:
         _closed_creators(loaded, diagnostics)
     check_mappings(loaded, diagnostics)
-    wording = CAPACITY if format_name == "capacity-scheduler" else YARN
+    wording = CAPACITY if format_name == CAPACITY_SCHEDULER else YARN
     for queue in scheduler.queues:
         if fault := suspicious_name("queue", queue.path.rpartition(SEPARATOR)[2], wording):
             diagnostics.add(queue.position, fault.finding, queue.path)
@@ -45,7 +46,7 @@ def lint_scheduler(
     for entry in entries:
         for text in filter(None, (entry.submit, entry.admin)):
             # A variable that remains in a Hadoop property has already been reported.
-            if format_name == "fair-scheduler" or not VARIABLE.search(text.text):
+            if format_name == FAIR_SCHEDULER or not VARIABLE.search(text.text):
                 _lint_acl(text, entry.path, options, diagnostics)
                 _groups_as_users(text, entry.path, groups, options, diagnostics)
     admins = read_site(options.site, options.semantics)[0].admins_position
@@ -92,7 +93,7 @@ def _lint_acl(text: Text, path: str, options: YarnOptions, diagnostics: Diagnost
 def _open_root(scheduler: SchedulerFile, format_name: str, diagnostics: Diagnostics) -> None:
     """Warn if the root's ACLs grant everyone access to all queues."""
     root = scheduler.queues[0]
-    submit_name, admin_name = FAIR_ACLS if format_name == "fair-scheduler" else (SUBMIT, ADMIN)
+    submit_name, admin_name = FAIR_ACLS if format_name == FAIR_SCHEDULER else (SUBMIT, ADMIN)
     for name, text, effect in (
         (submit_name, root.submit, "submit to"),
         (admin_name, root.admin, "administer, and so submit to,"),

@@ -12,6 +12,7 @@ from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.findings.table import finding
+from queuegate_server.formats.format_names import CAPACITY_SCHEDULER, FAIR_SCHEDULER
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.variables import ExpansionBudget, VariableError
 
@@ -30,10 +31,10 @@ _MEMORY_STORE: Final = "memory"
 _STORES: Final = (_FILE_STORE, _MEMORY_STORE, "leveldb", "zk", "fs")
 _SCHEDULERS: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler."
 _SCHEDULER_OF_FORMAT: Final[Mapping[str, str]] = {
-    "capacity-scheduler": f"{_SCHEDULERS}capacity.CapacityScheduler",
-    "fair-scheduler": f"{_SCHEDULERS}fair.FairScheduler",
+    CAPACITY_SCHEDULER: f"{_SCHEDULERS}capacity.CapacityScheduler",
+    FAIR_SCHEDULER: f"{_SCHEDULERS}fair.FairScheduler",
 }
-_DEFAULT_SCHEDULER: Final = _SCHEDULER_OF_FORMAT["capacity-scheduler"]
+_DEFAULT_SCHEDULER: Final = _SCHEDULER_OF_FORMAT[CAPACITY_SCHEDULER]
 
 
 _Findings = Iterator[tuple[str, Finding]]
@@ -88,7 +89,7 @@ def _findings(
     if provider != _LOCAL_FILES:
         yield PROVIDER, finding("files-from-elsewhere", key=PROVIDER, stated=quoted(provider))
     yield from _scheduler(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
-    if format_name != "fair-scheduler":
+    if format_name != FAIR_SCHEDULER:
         yield from _store(value(STORE))
     elif (path := value(ALLOCATIONS)) and _are_other_files(path, file):
         found = finding(

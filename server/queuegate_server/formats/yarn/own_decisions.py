@@ -10,6 +10,7 @@ from typing import Final
 
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
 from queuegate_server.formats.findings.table import finding
+from queuegate_server.formats.format_names import FAIR_SCHEDULER
 from queuegate_server.formats.xml_reader import read_xml
 from queuegate_server.formats.yarn.overrides import AUTHORIZER, asks_queuegate
 from queuegate_server.formats.yarn.properties import Configuration
@@ -72,7 +73,7 @@ def _settings(
     site: Configuration, format_name: str, data: bytes, file: str
 ) -> Iterator[tuple[str, Text]]:
     """Yield the properties of both files, and the elements of the fair scheduler's file."""
-    is_fair = format_name == "fair-scheduler"
+    is_fair = format_name == FAIR_SCHEDULER
     properties = site
     if format_name and not is_fair:
         properties = site.copy()

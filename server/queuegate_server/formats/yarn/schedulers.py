@@ -13,6 +13,7 @@ from queuegate.policy.created_queues import QueueCreation
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
 from queuegate_server.formats.findings.table import finding, phrase
+from queuegate_server.formats.format_names import CAPACITY_SCHEDULER, FAIR_SCHEDULER
 from queuegate_server.formats.suspicious_names import intended_key
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn import overrides
@@ -378,8 +379,8 @@ def _check_keys(
 _Reader = Callable[[bytes, Diagnostics, Configuration], SchedulerFile | None]
 
 SCHEDULERS: Final[Mapping[str, _Reader]] = {
-    "fair-scheduler": _read_fair_scheduler,
-    "capacity-scheduler": _read_capacity_scheduler,
+    FAIR_SCHEDULER: _read_fair_scheduler,
+    CAPACITY_SCHEDULER: _read_capacity_scheduler,
 }
 """File readers by format name. They take the contents, the diagnostics and yarn-site.xml's
 properties."""

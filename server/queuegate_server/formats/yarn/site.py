@@ -10,6 +10,7 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
 from queuegate_server.formats.envelope import SITE_KEY, open_envelope
 from queuegate_server.formats.findings.table import finding
+from queuegate_server.formats.format_names import CAPACITY_SCHEDULER
 from queuegate_server.formats.yarn.properties import Configuration, boolean
 from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
@@ -69,7 +70,7 @@ def read_site(
             shown = quoted(switch.text)
             if stated is None:
                 shown += ", which is neither true nor false, so it is read as false"
-        is_checked = semantics is Semantics.HADOOP and format_name != "capacity-scheduler"
+        is_checked = semantics is Semantics.HADOOP and format_name != CAPACITY_SCHEDULER
         fair = ", except that the fair scheduler still checks submission" if is_checked else ""
         diagnostics.add(switch, finding("acls-not-enforced", stated=shown, fair=fair))
     text = admins.text if admins else WILDCARD

@@ -1,0 +1,11 @@
+"""The names of the formats of policies and their companion files, as in settings and options."""
+
+from typing import Final
+
+YUNIKORN: Final = "yunikorn"
+KUBERNETES: Final = "kubernetes"
+"""Kubernetes' RBAC, with the queues of its schedulers."""
+FAIR_SCHEDULER: Final = "fair-scheduler"
+CAPACITY_SCHEDULER: Final = "capacity-scheduler"
+SPARK_DEFAULTS: Final = "spark-defaults"
+YARN_SITE: Final = "yarn-site"
