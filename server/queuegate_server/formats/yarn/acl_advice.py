@@ -32,7 +32,10 @@ _MAX_REPORTED: Final = 3
 
 
 def advice(text: str, semantics: Semantics, known: frozenset[str]) -> Finding | None:
-    """Return a single warning about an ACL's ambiguities and unknown suspicious names, or None."""
+    """Return a single warning about an ACL's ambiguities and unknown suspicious names, or None.
+
+    It joins the messages of all findings, and has the identifier and the remedy of the first.
+    """
     unknown = hide_known(text, known)
     if whole := not_a_list(unknown, YARN):
         return whole
@@ -62,10 +65,10 @@ def _ambiguities(text: str, semantics: Semantics, known: frozenset[str]) -> Iter
 
 
 def _is_meant_for_hadoop(text: str, acl: Acl, known: frozenset[str]) -> bool:
-    """Return whether an ACL that is read differently as documented is clear in Hadoop.
+    """Return whether an ACL that Hadoop and its documentation read differently is clear in Hadoop.
 
-    A space in an unknown group's name may be meant as a separator unless commas separate the
-    groups, and is so meant if it is between known names.
+    A space in an unknown group's name may be meant as a separator, unless commas separate the
+    groups. Between known names, it is one.
     """
     if acl.allows_all or _LINE_BREAK_OR_TAB.search(text) or _BLANK_AT_COMMA.match(text):
         return False

@@ -33,14 +33,14 @@ def lint_scheduler(
         return ()
     diagnostics = Diagnostics(file)
     scheduler = loaded.file
-    _open_root(scheduler, format_name, diagnostics)
+    _warn_of_open_root(scheduler, format_name, diagnostics)
     if not scheduler.lacks_properties:
-        _closed_creators(loaded, diagnostics)
+        _warn_of_closed_creators(loaded, diagnostics)
     check_mappings(loaded, diagnostics)
     wording = CAPACITY if format_name == CAPACITY_SCHEDULER else YARN
     for queue in scheduler.queues:
-        if fault := suspicious_name("queue", queue.path.rpartition(SEPARATOR)[2], wording):
-            diagnostics.add(queue.position, fault.finding, queue.path)
+        if suspicion := suspicious_name("queue", queue.path.rpartition(SEPARATOR)[2], wording):
+            diagnostics.add(queue.position, suspicion.finding, queue.path)
     groups = mapped_groups(scheduler.properties)
     entries: list[QueueEntry | TemplateEntry] = [*scheduler.queues, *scheduler.templates.entries]
     for entry in entries:
@@ -48,14 +48,14 @@ def lint_scheduler(
             # A variable that remains in a Hadoop property has already been reported.
             if format_name == FAIR_SCHEDULER or not VARIABLE.search(text.text):
                 _lint_acl(text, entry.path, options, diagnostics)
-                _groups_as_users(text, entry.path, groups, options, diagnostics)
+                _warn_of_groups_as_users(text, entry.path, groups, options, diagnostics)
     admins = read_site(options.site, options.semantics)[0].admins_position
     if admins is not None and not VARIABLE.search(admins.text):
-        _groups_as_users(admins, "", groups, options, diagnostics)
+        _warn_of_groups_as_users(admins, "", groups, options, diagnostics)
     return diagnostics.sorted()
 
 
-def _groups_as_users(
+def _warn_of_groups_as_users(
     text: Text, path: str, groups: Mapping[str, str], options: YarnOptions, diagnostics: Diagnostics
 ) -> None:
     """Warn about users in an ACL that the file's mappings use as groups.
@@ -86,11 +86,13 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
 
 
 def _lint_acl(text: Text, path: str, options: YarnOptions, diagnostics: Diagnostics) -> None:
-    if fault := advice(text.text, options.semantics, options.known_names):
-        diagnostics.add(text, fault, path)
+    if found := advice(text.text, options.semantics, options.known_names):
+        diagnostics.add(text, found, path)
 
 
-def _open_root(scheduler: SchedulerFile, format_name: str, diagnostics: Diagnostics) -> None:
+def _warn_of_open_root(
+    scheduler: SchedulerFile, format_name: str, diagnostics: Diagnostics
+) -> None:
     """Warn if the root's ACLs grant everyone access to all queues."""
     root = scheduler.queues[0]
     submit_name, admin_name = FAIR_ACLS if format_name == FAIR_SCHEDULER else (SUBMIT, ADMIN)
@@ -108,7 +110,7 @@ def _open_root(scheduler: SchedulerFile, format_name: str, diagnostics: Diagnost
             diagnostics.add(text, finding("root-open-to-everyone", effect=effect), ROOT)
 
 
-def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
+def _warn_of_closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
     """Warn about queues that YARN will create but that nobody, or only administrators, may use."""
     partition, switches = loaded.partition, loaded.file.templates.switches
     open_creators = {

@@ -35,8 +35,6 @@ _SCHEDULER_OF_FORMAT: Final[Mapping[str, str]] = {
     FAIR_SCHEDULER: f"{_SCHEDULERS}fair.FairScheduler",
 }
 _DEFAULT_SCHEDULER: Final = _SCHEDULER_OF_FORMAT[CAPACITY_SCHEDULER]
-
-
 _Findings = Iterator[tuple[str, Finding]]
 """Keys to warn about, each with its finding."""
 
@@ -71,7 +69,7 @@ def authorizer(site: Configuration) -> str:
         stated = site.expand(AUTHORIZER, ExpansionBudget()) if AUTHORIZER in site else ""
     except VariableError:
         return ""
-    return stated.strip(TRIMMED) or _OWN_AUTHORIZER
+    return _class_name(stated, _OWN_AUTHORIZER)
 
 
 def asks_queuegate(site: Configuration) -> bool:
@@ -82,24 +80,29 @@ def asks_queuegate(site: Configuration) -> bool:
 def _findings(
     value: Callable[[str], str | None], site: Configuration, format_name: str, file: str
 ) -> _Findings:
-    authorizer = (value(AUTHORIZER) or "").strip(TRIMMED) or _OWN_AUTHORIZER
-    if authorizer not in (_OWN_AUTHORIZER, _OUR_AUTHORIZER):
-        yield AUTHORIZER, finding("other-authorizer", key=AUTHORIZER, stated=quoted(authorizer))
-    provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
+    decider = _class_name(value(AUTHORIZER), _OWN_AUTHORIZER)
+    if decider not in (_OWN_AUTHORIZER, _OUR_AUTHORIZER):
+        yield AUTHORIZER, finding("other-authorizer", key=AUTHORIZER, stated=quoted(decider))
+    provider = _class_name(value(PROVIDER), _LOCAL_FILES)
     if provider != _LOCAL_FILES:
         yield PROVIDER, finding("files-from-elsewhere", key=PROVIDER, stated=quoted(provider))
-    yield from _scheduler(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
+    yield from _scheduler_findings(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
     if format_name != FAIR_SCHEDULER:
-        yield from _store(value(STORE))
-    elif (path := value(ALLOCATIONS)) and _are_other_files(path, file):
+        yield from _store_findings(value(STORE))
+    elif (path := value(ALLOCATIONS)) and _has_other_name(path, file):
         found = finding(
             "other-allocation-file", key=ALLOCATIONS, stated=quoted(path), file=quoted(file)
         )
         yield ALLOCATIONS, found
 
 
-def _are_other_files(path: str, file: str) -> bool:
-    """Return whether `file` has a different file name from `path`.
+def _class_name(stated: str | None, default: str) -> str:
+    """Return the class that a property states, or the default."""
+    return (stated or "").strip(TRIMMED) or default
+
+
+def _has_other_name(path: str, file: str) -> bool:
+    """Return whether `file` has another name than the file at `path`.
 
     Folders are ignored because `file` may be a copy. Returns False for sent or pasted text, which
     has no file name.
@@ -108,7 +111,7 @@ def _are_other_files(path: str, file: str) -> bool:
     return name.suffix == ".xml" and PurePath(path).name != name.name
 
 
-def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findings:
+def _scheduler_findings(stated: str | None, format_name: str, *, is_set: bool) -> _Findings:
     expected = _SCHEDULER_OF_FORMAT.get(format_name)
     if stated is None and is_set:
         return  # The value is unknown. This has already been reported.
@@ -127,7 +130,7 @@ def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findin
         yield SCHEDULER, found
 
 
-def _store(stated: str | None) -> _Findings:
+def _store_findings(stated: str | None) -> _Findings:
     if stated is None or stated == _FILE_STORE:
         return
     found = "queues-in-a-store"

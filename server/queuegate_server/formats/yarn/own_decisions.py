@@ -6,7 +6,7 @@ The keys follow Hadoop's `ApplicationACLsManager`, `AdminService`, `AppPriorityA
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
 from queuegate_server.formats.findings.table import finding
@@ -41,6 +41,14 @@ _TOPICS: Final = tuple(
 """The properties, and elements of the fair scheduler's file, by which YARN decides alone."""
 
 
+class _Setting(NamedTuple):
+    """A setting by which YARN decides alone, in the order of notes."""
+
+    line: int
+    name: str
+    place: Text
+
+
 def own_decisions(
     site: Configuration, site_file: str, format_name: str = "", data: bytes = b"", file: str = ""
 ) -> tuple[Diagnostic, ...]:
@@ -57,15 +65,16 @@ def own_decisions(
         return ()
     notes = Diagnostics(site_file)
     notes.add(site.position(AUTHORIZER), finding("asked-of-queuegate"))
-    by_topic: dict[tuple[str, str], list[tuple[int, str, Text]]] = {}
+    by_topic: dict[tuple[str, str], list[_Setting]] = {}
     for name, place in _settings(site, format_name, data, file):
         for names, identifier in _TOPICS:
             if names.fullmatch(name):
-                by_topic.setdefault((identifier, place.file), []).append((place.line, name, place))
+                setting = _Setting(place.line, name, place)
+                by_topic.setdefault((identifier, place.file), []).append(setting)
     for (identifier, _), settings in by_topic.items():
-        (_, name, place), *others = sorted(settings)
+        first, *others = sorted(settings)
         more = f" and {len(others)} more" if others else ""
-        notes.add(place, finding(identifier, names=f"{name}{more}"))
+        notes.add(first.place, finding(identifier, names=f"{first.name}{more}"))
     return notes.sorted()
 
 

@@ -36,36 +36,31 @@ from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
 FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
 _QUEUE_ELEMENTS: Final = ("queue", "pool")
-_IN_QUEUE: Final = frozenset(
-    {
-        *(*_QUEUE_ELEMENTS, *FAIR_ACLS),
-        *("aclAdministerReservations", "aclListReservations", "aclSubmitReservations"),
-        *("minResources", "maxResources", "maxChildResources", "maxContainerAllocation"),
-        *("maxRunningApps", "maxAMShare", "weight", "schedulingPolicy", "schedulingMode"),
-        *("minSharePreemptionTimeout", "fairSharePreemptionTimeout"),
-        *("fairSharePreemptionThreshold", "allowPreemptionFrom", "reservation"),
-    }
-)
-_TOP_LEVEL: Final = frozenset(
-    {
-        *(*_QUEUE_ELEMENTS, "user", "queuePlacementPolicy", "defaultQueueSchedulingPolicy"),
-        *("queueMaxResourcesDefault", "queueMaxAppsDefault", "queueMaxAMShareDefault"),
-        *("userMaxAppsDefault", "defaultFairSharePreemptionTimeout", "fairSharePreemptionTimeout"),
-        *("defaultMinSharePreemptionTimeout", "defaultFairSharePreemptionThreshold"),
-        *("defaultQueueSchedulingMode", "queueMaxContainerAllocationDefault"),
-        *("reservation-agent", "reservation-planner", "reservation-policy"),
-    }
-)
+_IN_QUEUE: Final = frozenset({
+    *_QUEUE_ELEMENTS, *FAIR_ACLS,
+    "aclAdministerReservations", "aclListReservations", "aclSubmitReservations", "minResources",
+    "maxResources", "maxChildResources", "maxContainerAllocation", "maxRunningApps", "maxAMShare",
+    "weight", "schedulingPolicy", "schedulingMode", "minSharePreemptionTimeout",
+    "fairSharePreemptionTimeout", "fairSharePreemptionThreshold", "allowPreemptionFrom",
+    "reservation",
+})  # fmt: skip
+_TOP_LEVEL: Final = frozenset({
+    *_QUEUE_ELEMENTS,
+    "user", "queuePlacementPolicy", "defaultQueueSchedulingPolicy", "queueMaxResourcesDefault",
+    "queueMaxAppsDefault", "queueMaxAMShareDefault", "userMaxAppsDefault",
+    "defaultFairSharePreemptionTimeout", "fairSharePreemptionTimeout",
+    "defaultMinSharePreemptionTimeout", "defaultFairSharePreemptionThreshold",
+    "defaultQueueSchedulingMode", "queueMaxContainerAllocationDefault", "reservation-agent",
+    "reservation-planner", "reservation-policy",
+})  # fmt: skip
 _PARENT: Final = "parent"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
 _NOT_OF_SITE: Final = (PREFIX, "yarn.app.mapreduce.")
-_OTHER_CAPACITY_ACLS: Final = frozenset(
-    {
-        *("acl_application_max_priority", "acl_administer_reservations"),
-        *("acl_list_reservations", "acl_submit_reservations"),
-    }
-)
+_OTHER_CAPACITY_ACLS: Final = frozenset({
+    "acl_application_max_priority", "acl_administer_reservations", "acl_list_reservations",
+    "acl_submit_reservations",
+})  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)

@@ -59,18 +59,37 @@ def misspelled_lists(
     """
     misspelled: dict[str, str] = {}
     for name in properties:
-        above, _, last = name.removeprefix(prefix).rpartition(SEPARATOR)
-        if not name.startswith(prefix):
-            start = name.removesuffix(_ROOT_LIST)
-            path = ROOT if start != name and similar_name(start, (prefix,)) else ""
-        elif last == LIST:
-            # Only a misspelled root is recognized, since the names of other queues are unknown.
-            path = ROOT if not above or (SEPARATOR not in above and _is_like(above, ROOT)) else ""
+        key = name.removeprefix(prefix)
+        if key == name:
+            path = _of_misspelled_prefix(name, prefix)
+        elif key.rpartition(SEPARATOR)[2] == LIST:
+            path = _of_misspelled_root(key)
         else:
-            path = above if above in paths and _is_like(last, LIST) else ""
-        if path:
+            path = _of_misspelled_list(key, paths)
+        if path is not None:
             misspelled.setdefault(path, name)
     return misspelled
+
+
+def _of_misspelled_prefix(name: str, prefix: str) -> str | None:
+    """Return the root if a property is its list of queues with a misspelled prefix."""
+    start = name.removesuffix(_ROOT_LIST)
+    return ROOT if start != name and similar_name(start, (prefix,)) else None
+
+
+def _of_misspelled_root(key: str) -> str | None:
+    """Return the root if a list of queues names it wrongly, or not at all.
+
+    Only the root is recognized, because the names of other queues are unknown.
+    """
+    above = key.rpartition(SEPARATOR)[0]
+    return ROOT if not above or (SEPARATOR not in above and _is_like(above, ROOT)) else None
+
+
+def _of_misspelled_list(key: str, paths: Container[str]) -> str | None:
+    """Return the queue whose list of queues a property misspells."""
+    above, _, last = key.rpartition(SEPARATOR)
+    return above if above in paths and _is_like(last, LIST) else None
 
 
 def _is_like(text: str, known: str) -> bool:

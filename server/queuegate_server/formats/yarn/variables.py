@@ -19,18 +19,16 @@ _MAX_SUBSTITUTIONS: Final = 20
 """The maximum number of substitutions, the same as `MAX_SUBST` in Hadoop's `Configuration`."""
 _MAX_VALUE_LENGTH: Final = 1_048_576
 _PROCESS_PREFIXES: Final = (
-    *("awt.", "env.", "file.", "java.", "jdk.", "line.", "native.", "os.", "path.", "proc_"),
-    *("stderr.", "stdout.", "sun.", "user."),
-)
+    "awt.", "env.", "file.", "java.", "jdk.", "line.", "native.", "os.", "path.", "proc_",
+    "stderr.", "stdout.", "sun.", "user.",
+)  # fmt: skip
 """Prefixes of variables set by Hadoop's environment or the JVM."""
-_PROCESS_NAMES: Final = frozenset(
-    {
-        *("hadoop.home.dir", "hadoop.id.str", "hadoop.log.dir", "hadoop.log.file"),
-        *("hadoop.policy.file", "hadoop.root.logger", "hadoop.security.logger"),
-        *("rm.audit.logger", "service.libdir", "yarn.home.dir", "yarn.id.str", "yarn.log.dir"),
-        *("yarn.log.file", "yarn.policy.file", "yarn.root.logger"),
-    }
-)
+_PROCESS_NAMES: Final = frozenset({
+    "hadoop.home.dir", "hadoop.id.str", "hadoop.log.dir", "hadoop.log.file", "hadoop.policy.file",
+    "hadoop.root.logger", "hadoop.security.logger", "rm.audit.logger", "service.libdir",
+    "yarn.home.dir", "yarn.id.str", "yarn.log.dir", "yarn.log.file", "yarn.policy.file",
+    "yarn.root.logger",
+})  # fmt: skip
 """System properties set by Hadoop's start scripts."""
 
 

@@ -24,26 +24,17 @@ _DOCUMENT: Final[Readers] = {
     "partitions": ("value", read_partitions),
     "checksum": ("", Fields.text),
 }
-
-
-SETTINGS_KEYS: Final = frozenset(
-    {
-        *("admission", "audit", "callers", "console", "drain", "fleet", "limits", "listen", "log"),
-        *("ops", "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport"),
-        "workers",
-    }
-)
+SETTINGS_KEYS: Final = frozenset({
+    "admission", "audit", "callers", "console", "drain", "fleet", "limits", "listen", "log", "ops",
+    "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport", "workers",
+})  # fmt: skip
 """The top-level keys of the server's settings, except `partitions`, since policies also have it."""
-
-
 _OTHER_DOCUMENTS: Final = {
     "policy tests": ("tests", "test FILE"),
     "claims about a policy": ("claims", "prove POLICY CLAIMS"),
 }
 """Documents other than policies, each with an identifying key and the command that reads it."""
 _NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
-
-
 PARTITION_SETTINGS: Final = frozenset(
     {"acl_names", "cache", "resolver", "semantics", "trust_provided_groups"}
 )
