@@ -121,10 +121,10 @@ class _Reader:
             if key in node.entries and values.get(key) is None:
                 found = finding("expectation-without-value", key=key)
                 self.diagnostics.add(node.entries[key][0], found)
-        self._known_word(values.get("access"), [str(access) for access in Access])
-        self._known_word(values.get("reason"), _REASONS)
+        self._check_word(values.get("access"), [str(access) for access in Access])
+        self._check_word(values.get("reason"), _REASONS)
         for user in values.get("user") or ():
-            self._known_user(user)
+            self._check_user(user)
         expectations = tuple(self._expectations(values))
         name = _text(values.get("name"))
         for first in expectations[:1]:
@@ -152,13 +152,13 @@ class _Reader:
                 at.column if at else 0,
             )
 
-    def _known_word(self, node: ScalarNode | None, known: Collection[str]) -> None:
+    def _check_word(self, node: ScalarNode | None, known: Collection[str]) -> None:
         if node is not None and node.text not in known:
             words, remedy = ", ".join(known), _suggestion(node.text, known)
             found = finding("unknown-word", word=quoted(node.text), known=words, remedy=remedy)
             self.diagnostics.add(node, found)
 
-    def _known_user(self, node: ScalarNode) -> None:
+    def _check_user(self, node: ScalarNode) -> None:
         if node.text not in self._users:
             words = {"user": quoted(node.text), "name": node.text}
             remedy = _suggestion(node.text, self._users)

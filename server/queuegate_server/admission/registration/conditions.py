@@ -167,16 +167,14 @@ def unlisted_content_changes(places: Places) -> list[Condition]:
 
 def _keys(places: Places, *, bare: bool) -> set[str]:
     """Return the keys of labels and annotations; `bare` includes those of certain kinds."""
-    return {
-        name
-        for by_key in places.keys.values()
-        for key, found in by_key.items()
-        for each in found
-        for name in (key, each.joined_label)
-        if name
-        and places.modes[each.scheduler] is not Mode.OFF
-        and (bare or (each.kinds is None and each.groups is None))
-    }
+    names: set[str] = set()
+    for by_key in places.keys.values():
+        for key, found in by_key.items():
+            for each in found:
+                is_checked = places.modes[each.scheduler] is not Mode.OFF
+                if is_checked and (bare or (each.kinds is None and each.groups is None)):
+                    names |= {key, each.joined_label}
+    return names - {""}
 
 
 def _node_pools(places: Places) -> set[str]:

@@ -117,13 +117,7 @@ class TemplateReader:
         """Read the templates, and report errors."""
         entries = self._entries()
         default = self._integer(f"{PREFIX}{_FLEXIBLE}.{_DEPTH}", DEFAULT_DEPTH)
-        suffix = f".{_FLEXIBLE}.{_DEPTH}"
-        depths = {
-            path: self._integer(key, default)
-            for key in self._properties
-            if key.startswith(PREFIX) and key.endswith(suffix)
-            if (path := key[len(PREFIX) : -len(suffix)])
-        }
+        depths = self._depths(default)
         creators = {
             path: creator
             for path in self._children
@@ -131,12 +125,7 @@ class TemplateReader:
         }
         self._check_names()
         used = self._used(entries, creators, max((default, *depths.values())))
-        switches = {
-            (path, kind): text
-            for path in self._children
-            for kind, name in _SWITCHES.items()
-            if (text := self._properties.get(f"{PREFIX}{path}.{name}.{_ENABLED}"))
-        }
+        switches = self._switches()
         if not creators:
             return Templates(entries, None, switches)
         templates = tuple(
@@ -151,6 +140,26 @@ class TemplateReader:
         # Omit depths set for wildcard paths, because they do not affect which queues are created.
         kept = {path: depth for path, depth in depths.items() if ANY_NAME not in path}
         return Templates(entries, QueueCreation(creators, templates, kept, default), switches)
+
+    def _depths(self, default: int) -> dict[str, int]:
+        """Return how many levels may be created below each queue that states it, by path."""
+        suffix = f".{_FLEXIBLE}.{_DEPTH}"
+        depths: dict[str, int] = {}
+        for key in self._properties:
+            path = key.removeprefix(PREFIX).removesuffix(suffix)
+            if key == f"{PREFIX}{path}{suffix}" and path:
+                depths[path] = self._integer(key, default)
+        return depths
+
+    def _switches(self) -> dict[tuple[str, TemplateKind], Text]:
+        """Return the properties that let YARN create queues, by path and kind."""
+        switches: dict[tuple[str, TemplateKind], Text] = {}
+        for path in self._children:
+            for kind, name in _SWITCHES.items():
+                text = self._properties.get(f"{PREFIX}{path}.{name}.{_ENABLED}")
+                if text is not None:
+                    switches[path, kind] = text
+        return switches
 
     def _entries(self) -> list[TemplateEntry]:
         entries: dict[tuple[str, str], TemplateEntry] = {}

@@ -91,7 +91,7 @@ class Fields:
             reader = readers.get(key)
             if reader is None:
                 is_alone = bool(mapping and mapping.is_flow) and _is_empty(node)
-                self._unknown_key(position, readers, what, is_alone=is_alone)
+                self._report_unknown_key(position, readers, what, is_alone=is_alone)
                 continue
             attribute, read = reader
             value = read(self, key, node)
@@ -99,7 +99,7 @@ class Fields:
                 values[attribute] = value
         return values
 
-    def _unknown_key(
+    def _report_unknown_key(
         self, key: ScalarNode, known: Collection[str], what: str, *, is_alone: bool
     ) -> None:
         """`is_alone` says whether the key has no value, as `bob` in `{submitacl: ann, bob}`."""
@@ -124,7 +124,7 @@ class Fields:
         """Return the node as a mapping; None if it is null or invalid."""
         if isinstance(node, MappingNode):
             return node
-        self._wrong_type(key, node, "mapping-expected")
+        self._report_wrong_type(key, node, "mapping-expected")
         return None
 
     def items(self, key: str, node: Node) -> list[Node] | None:
@@ -133,7 +133,7 @@ class Fields:
             return [
                 item for item in node.items if not (isinstance(item, ScalarNode) and item.is_null)
             ]
-        self._wrong_type(key, node, "list-expected")
+        self._report_wrong_type(key, node, "list-expected")
         return None
 
     def mappings(self, key: str, node: Node) -> list[MappingNode]:
@@ -143,14 +143,14 @@ class Fields:
             if isinstance(item, MappingNode):
                 mappings.append(item)
             else:
-                self._wrong_type(f"an item of {key}", item, "mapping-expected")
+                self._report_wrong_type(f"an item of {key}", item, "mapping-expected")
         return mappings
 
     def text(self, key: str, node: Node, remedy: str = "") -> ScalarNode | None:
         """Return the node as text; None if it is null or invalid."""
         if isinstance(node, ScalarNode):
             return None if node.is_null else node
-        self._wrong_type(key, node, "text-expected", remedy)
+        self._report_wrong_type(key, node, "text-expected", remedy)
         return None
 
     def texts(self, key: str, node: Node) -> list[ScalarNode] | None:
@@ -172,21 +172,21 @@ class Fields:
                 empty = ScalarNode(value.line, value.column, "", plain=False)
                 texts[name] = empty if value.is_null else value
             else:
-                self._wrong_type(f"{key}.{name}", value, "text-expected")
+                self._report_wrong_type(f"{key}.{name}", value, "text-expected")
         return texts
 
     def boolean(self, key: str, node: Node) -> bool:
         """Return the node as a boolean; False if it is null or invalid."""
         value = boolean(node) if isinstance(node, ScalarNode) else None
         if value is None:
-            self._wrong_type(key, node, "boolean-expected")
+            self._report_wrong_type(key, node, "boolean-expected")
         return value or False
 
     def count(self, key: str, node: Node) -> Count:
         """Return the node as a number of applications; NO_COUNT if it is null or invalid."""
         value = unsigned(node) if isinstance(node, ScalarNode) else None
         if value is None:
-            self._wrong_type(key, node, "whole-number-expected")
+            self._report_wrong_type(key, node, "whole-number-expected")
             return NO_COUNT
         return Count(value, node)
 
@@ -201,10 +201,10 @@ class Fields:
                 if number is not None:
                     numbers[name] = (number, value)
             if number is None:
-                self._wrong_type(f"{key}.{name}", value, "number-expected")
+                self._report_wrong_type(f"{key}.{name}", value, "number-expected")
         return numbers
 
-    def _wrong_type(self, key: str, node: Node, expected: str, remedy: str = "") -> None:
+    def _report_wrong_type(self, key: str, node: Node, expected: str, remedy: str = "") -> None:
         """Report a value of the wrong type, unless it is null. `expected` is the finding."""
         if isinstance(node, ScalarNode):
             if node.is_null:

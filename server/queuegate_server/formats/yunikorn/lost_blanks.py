@@ -56,11 +56,11 @@ def has_lost_blank(
         return False
     if not gap.column:
         return any(_is_off_by_one(spaces, key_node) for spaces in gap.spaces)
-    return gap.is_wide and not any(
-        (beside := _gap(lines, other)) and beside.is_wide and beside.column == gap.column
-        for other, _ in mapping.entries.values()
-        if other.text not in _ACLS
-    )
+    if not gap.is_wide:
+        return False
+    others = [other for other, _ in mapping.entries.values() if other.text not in _ACLS]
+    gaps = filter(None, (_gap(lines, other) for other in others))
+    return not any(beside.is_wide and beside.column == gap.column for beside in gaps)
 
 
 def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
