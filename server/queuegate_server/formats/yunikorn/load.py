@@ -32,7 +32,8 @@ from queuegate_server.formats.yunikorn.model import (
     QueueConfig,
     normalized_name,
 )
-from queuegate_server.formats.yunikorn.placement import check_placement, groups_outside_acls
+from queuegate_server.formats.yunikorn.outside_acls import groups_outside_acls
+from queuegate_server.formats.yunikorn.placement import check_placement
 from queuegate_server.formats.yunikorn.queue_limits import apply_limits_to_root, check_limits
 from queuegate_server.formats.yunikorn.queue_resources import check_resources
 

@@ -1,5 +1,4 @@
 """Checks the names, filters and values of placement rules, and whether their fixed queues exist.
-Collects the groups on which placement and limits depend.
 
 The checks follow `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath` and
 `checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`. They also
@@ -11,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_queue_name
+from queuegate.policy.names import ROOT, SEPARATOR, is_queue_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.findings.table import finding
@@ -60,26 +59,6 @@ def rule_chain(rule: PlacementRule) -> Iterator[PlacementRule]:
     while link:
         yield link
         link = link.parent
-
-
-def groups_outside_acls(partition: PartitionConfig) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the groups that limits and filters list, and the filters' regular expressions.
-
-    As in YuniKorn's `newFilter` (`pkg/scheduler/placement/filter.go`), only an entry that is
-    alone in its list may be a regular expression.
-    """
-    limits = [*partition.limits, *(limit for queue in partition.queues for limit in queue.limits)]
-    lists = [limit.groups or () for limit in limits]
-    patterns = []
-    for rule in partition.rules:
-        for link in rule_chain(rule):
-            entries = (link.filter.groups if link.filter else None) or ()
-            if len(entries) == 1 and not is_group_name(entries[0].text):
-                patterns.append(entries[0].text)
-            else:
-                lists.append(entries)
-    names = {entry.text for entries in lists for entry in entries if is_group_name(entry.text)}
-    return frozenset(names), tuple(dict.fromkeys(patterns))
 
 
 def _check_name(rule: PlacementRule, diagnostics: Diagnostics) -> None:
