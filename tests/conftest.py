@@ -1,12 +1,14 @@
 """For every test: an environment that does not depend on the machine, and bounded random cases."""
 
 import logging
+import logging.handlers
 import os
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
+from queuegate_server.observe.logs import StderrHandler
 from tests.support.servers import queuegate_server
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -66,8 +68,11 @@ def _servers(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _logging() -> Iterator[None]:
-    """Restore what `queuegate` sets for its process when it decides from files."""
+    """Restore what commands set for their process: the server's, and `queuegate`'s with files."""
     yield
+    root = logging.getLogger()
+    ours = (logging.handlers.MemoryHandler, StderrHandler)
+    root.handlers = [each for each in root.handlers if not isinstance(each, ours)]
     for name in ("queuegate_server", "queuegate_server.identity"):
         logging.getLogger(name).setLevel(logging.NOTSET)
         logging.getLogger(name).handlers = []

@@ -63,7 +63,9 @@ def _checking_options(command: Callable[..., None]) -> Callable[..., None]:
             "--format",
             "format_name",
             type=click.Choice(sorted(FILE_FORMATS)),
-            help="The format of the files. [default: detected from their content]",
+            metavar="NAME",
+            help=f"The format of the files: {', '.join(sorted(FILE_FORMATS))}."
+            " [default: detected from their content]",
         ),
         reading_options,
         output_option,
