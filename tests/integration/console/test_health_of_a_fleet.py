@@ -19,7 +19,7 @@ def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
 
         eventually(lambda: "west 0.1.0 revision 1" in health(), expected=True)
         eventually(lambda: "Nothing needs attention." in health(), expected=True)
-        assert "Redis answers" in health()
+        assert "Redis is available" in health()
         assert "east this one" in health()
         denials = words(browser.get("denials"))
         assert "in the audit log of this replica that" in denials

@@ -35,7 +35,7 @@ def test_each_replica_shows_all(fleet: Fleet, capsys: pytest.CaptureFixture[str]
         assert len({each.policy_checksum for each in shown.replicas}) == 1
     address = fleet.servers["a"].address
     assert main(["fleet", "--address", address]) == 0
-    assert "a (asked)  following" in capsys.readouterr().out
+    assert "a (this server)  following" in capsys.readouterr().out
     assert main(["-o", "json", "fleet", "--address", address]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["agreed"], len(document["replicas"])) == (True, 3)
@@ -103,7 +103,7 @@ def test_a_replica_that_is_started_without_redis_is_a_problem_at_once(
         eventually(lambda: bool(fleet.clients["a"].get_fleet().problems), True)
         assert main(["fleet", "--address", fleet.servers["a"].address]) == 1
         shown = capsys.readouterr()
-        assert "a (asked)  alone" in shown.out
+        assert "a (this server)  alone" in shown.out
         assert "replica a cannot use Redis" in shown.err
 
 

@@ -98,10 +98,10 @@ def test_the_key_of_the_authority_is_not_kept() -> None:
     [
         ("", "Missing option '--configuration'"),
         ("--configuration pods/a", "write validatingwebhookconfigurations/NAME or"),
-        ("--configuration validatingwebhookconfigurations/../a", "use lower case letters"),
-        ("--configuration validatingwebhookconfigurations/", "use lower case letters"),
-        ("--secret ../a", "use lower case letters"),
-        ("--service a", "write NAMESPACE/NAME"),
+        ("--configuration validatingwebhookconfigurations/../a", "must consist of lowercase"),
+        ("--configuration validatingwebhookconfigurations/", "must consist of lowercase"),
+        ("--secret ../a", "must consist of lowercase"),
+        ("--service a", "is not of the form NAMESPACE/NAME"),
     ],
 )
 def test_names_are_checked(arguments: str, said: str) -> None:
