@@ -44,7 +44,7 @@ def test_decisions_by_scheduler(browser: Browser, tmp_path: Path) -> None:
         report(fleet, ReplicaStatus("w1", "busy", 1, role=WEBHOOK, queue_decisions=rows))
         page = visit.page
         page.goto(f"http://{ops_address(fleet.servers['server'])}/console/health")
-        table = page.get_by_role("table", name="Decisions about the queues")
+        table = page.get_by_role("table", name="Decisions about queues")
         shown = [row.split("\t") for row in table.locator("tbody").inner_text().split("\n")]
         assert [[cell.split(" ")[0] for cell in row] for row in shown] == [
             ["busy", "kueue", "deny", "1\u202f204", "3", "0", "0"],
@@ -70,6 +70,6 @@ def test_hostile_statuses_are_shown_and_nothing_else_happens(
                 ReplicaStatus(f"w{start}", names[0], 1, role=WEBHOOK, queue_decisions=rows),
             )
         visit.page.goto(f"http://{ops_address(fleet.servers['server'])}/console/health")
-        table = visit.page.get_by_role("table", name="Decisions about the queues")
+        table = visit.page.get_by_role("table", name="Decisions about queues")
         expect(table.locator("tbody tr")).to_have_count(len(xss_corpus.NAMES))
         assert_harmless(visit)
