@@ -32,7 +32,7 @@ partitions:
 MOST_FOR_LOOKUP = 32
 MOST_FOR_RELOAD = 18
 BACKGROUND = {"runtime.beat", "throttling.byte_budget", "transports.stalls"}
-"""What may run at any moment: what is done every second, and the watch over slow clients."""
+"""Modules that may run at any moment, for periodic work and for checks of slow clients."""
 
 
 @asynccontextmanager

@@ -57,9 +57,9 @@ class KubernetesPolicy(Section):
     verb: Annotated[str, Field(pattern=r"^[a-z]+$")] = "use"
     """The verb that a rule grants on a queue for its use."""
     namespaced_grants: bool = False
-    """Whether a RoleBinding may also grant queues of KAI-Scheduler and Volcano, which have no
-    namespace, to the objects in its namespace. Whoever may use all resources in a namespace may
-    then use every queue there."""
+    """Whether objects in a namespace may use a queue of KAI-Scheduler or Volcano, which has no
+    namespace, because a RoleBinding in theirs grants it. A user with rights on all resources of a
+    namespace may then use every such queue there."""
 
     @property
     def rbac(self) -> RbacOptions:
