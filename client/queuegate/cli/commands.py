@@ -17,7 +17,6 @@ from queuegate.cli.documents import explanation_document, plain
 from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
 from queuegate.cli.invocation import TIMEOUT, Invocation
 from queuegate.cli.options import (
-    CONTEXT,
     DECISION_STATUSES,
     FILES_TIMEOUT,
     INVALIDATION_TIMEOUT,
@@ -82,7 +81,6 @@ _ENVIRONMENT: Final = {
 
 @click.group(
     cls=Group,
-    context_settings=CONTEXT,
     example="queuegate check sue root.analytics.reports",
     exit_statuses=_STATUSES,
     environment=_ENVIRONMENT,

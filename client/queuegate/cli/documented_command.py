@@ -22,6 +22,8 @@ class DocumentedCommand(click.Command):
             options: Keyword arguments of `click.Command`.
         """
         super().__init__(*arguments, **options)
+        # click keeps the first help option it makes, so a parent's setting may come too late.
+        self.context_settings.setdefault("help_option_names", ["-h", "--help"])
         self.example = example
         self.exit_statuses = exit_statuses
 

@@ -21,7 +21,6 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
 
-CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 LIST_TIMEOUT: Final = 30.0
 """The default time limit for lists, in seconds. It is long because a policy may have 100 000
 queues, and listing users requires directory queries.

@@ -78,3 +78,9 @@ def test_each_command_lists_its_exit_statuses(path: str) -> None:
 )
 def test_the_time_limit_names_the_default_of_the_command(command: str, default: str) -> None:
     assert f"The time limit. [default: {default}]" in " ".join(_help(command).split())
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_short_option_does_not_depend_on_the_parent(path: str) -> None:
+    context = COMMANDS[path].make_context(path, [], resilient_parsing=True)
+    assert sorted(context.help_option_names) == ["--help", "-h"]
