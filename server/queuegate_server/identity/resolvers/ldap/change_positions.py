@@ -1,4 +1,4 @@
-"""Positions in the changes of a directory, as bytes that only the followers read."""
+"""Encodes positions in a directory's stream of changes as bytes; only the followers interpret them."""
 
 import base64
 import json
