@@ -1,4 +1,4 @@
-"""Encodes positions in a directory's stream of changes as bytes; only the followers interpret them."""
+"""Encodes positions in a directory's changes as bytes that only the followers interpret."""
 
 import base64
 import json
