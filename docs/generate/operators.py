@@ -23,9 +23,9 @@ An account is written as NAMESPACE:NAME, for the user `system:serviceaccount:NAM
 chart can give it another name. Only the accounts of Kubernetes and Kueue were tried in a cluster.
 The others were read in the projects' manifests, charts and guides, except those of Airflow,
 JupyterHub and the training operator, that of KEDA in `kube-system`, and that of KubeRay in
-`kuberay-operator`. For these, no file of the project was read: compare them with your cluster.
-Where the column says "not published", queuegate does not know the account, and warns as about any
-unknown one.
+`kuberay-operator`. Nobody has read a project file about these exceptions, so compare them with your
+cluster. Where the column says "not published", queuegate does not know the account, and warns about
+it as about any unknown one.
 """
 _KINDS: Final = """\
 Whether a kind is checked depends on the settings. The last column is about settings that list all

@@ -105,8 +105,8 @@ class Tracing(Section):
     endpoint: Annotated[str, check_with(_check_endpoint)] = "http://127.0.0.1:4317"
     """A collector of OTLP over gRPC; https:// uses TLS."""
     sample_ratio: float = Field(1.0, ge=0, le=1)
-    """The fraction of traces started by this server to keep. A trace started by the caller is kept
-    if the caller keeps it."""
+    """The fraction of traces started by this server to keep. For a trace that the caller started,
+    the caller's decision applies."""
 
 
 class Audit(Section):
