@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.kube.cluster import ApiServer
+from tests.e2e.kube.cluster import ApiServer, program
+from tests.e2e.kube.installed_base import Kubectl, a_checkout
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import Manifest, kustomized, loaded, of_kind
 
@@ -75,6 +76,26 @@ def test_the_manifests(cluster: ApiServer, kustomize: Path, folder: str) -> None
             "spec": deployment["spec"]["template"]["spec"],
         }
         apply(cluster, pod, restricted)
+
+
+def test_a_second_apply_changes_nothing(cluster: ApiServer, tmp_path: Path) -> None:
+    """Fleet, Valkey and webhook; `test_queue_bases.py` has the same for `deploy/queues`."""
+    kubectl = program("kubectl")
+    if kubectl is None:
+        pytest.skip("no kubectl here: `make kube-tools` builds it (Go, 15 min)")
+    overlay = {
+        "namespace": make_namespace(cluster, "twice"),
+        "resources": ["deploy/fleet", "deploy/admission/own-ca"],
+        "components": ["deploy/valkey", "deploy/admission/queues"],
+    }
+    a_checkout(tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    run = Kubectl(kubectl, tmp_path, cluster).run
+    made = run("apply", "-k", str(tmp_path)).splitlines()
+    assert {line.rsplit(" ", 1)[1] for line in made} == {"created"}
+    again = run("apply", "-k", str(tmp_path)).splitlines()
+    run("delete", "-k", str(tmp_path), "--wait=false")
+    assert again == [line.replace(" created", " unchanged") for line in made]
 
 
 def test_the_sidecar_as_a_patch(cluster: ApiServer, kustomize: Path, tmp_path: Path) -> None:
