@@ -11,7 +11,8 @@ from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 FORM: Final = "application/x-www-form-urlencoded"
-_BEING_READ: Final = "are still being read: reload the page"
+BEING_READ: Final = "are still being read: reload the page"
+"""Part of what a page says until the policy's lines and findings have been read."""
 _READING_SECONDS: Final = 60.0
 
 
@@ -69,7 +70,7 @@ class Browser:
         end = time.monotonic() + _READING_SECONDS
         while True:
             answer = self._ask("GET", path, None, headers)
-            if _BEING_READ not in answer.text or time.monotonic() > end:
+            if BEING_READ not in answer.text or time.monotonic() > end:
                 return answer
 
     def post(self, path: str, form: Mapping[str, str] | bytes, **headers: str) -> Answer:

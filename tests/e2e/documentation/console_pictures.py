@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.support.browser import started_browser, visiting
+from tests.support.console_http import BEING_READ
+from tests.support.eventually import eventually
 from tests.support.servers.console_server import RunningConsole, running_console
 
 Scheme: TypeAlias = Literal["light", "dark"]
@@ -64,7 +66,7 @@ def take(*schemes: Scheme) -> Iterator[Picture]:
 def _taken(browser: Browser, console: RunningConsole, name: str, scheme: Scheme) -> bytes:
     with visiting(browser, scheme=scheme, width=WIDTH, height=HEIGHT) as visit:
         page = visit.page
-        page.goto(f"{console.url}{PAGES[name]}")
+        eventually(lambda: _is_complete(page, f"{console.url}{PAGES[name]}"), True)
         if name == "change":
             page.get_by_label("Policy: the text").fill(_PROPOSED)
             page.get_by_label("Claims").fill(_CLAIMS)
@@ -73,6 +75,12 @@ def _taken(browser: Browser, console: RunningConsole, name: str, scheme: Scheme)
         height = page.evaluate("document.documentElement.scrollHeight")
         page.set_viewport_size({"width": WIDTH, "height": min(height, MAX_HEIGHT)})
         return page.screenshot(animations="disabled")
+
+
+def _is_complete(page: Page, url: str) -> bool:
+    """Open a page, and return whether the server had read all that the page shows."""
+    page.goto(url)
+    return page.get_by_text(BEING_READ).count() == 0
 
 
 def main() -> None:
