@@ -43,8 +43,10 @@ _QUEUES: Final[dict[str, Any]] = {
     "schedulers": {"kueue": {}},
 }
 _JOBS: Final = {"training": "ml", "reports": "web"}
-"""The names of the Jobs, which are also those of their LocalQueues and files, with their
-namespaces. Bob may use the queues of the first."""
+"""The names of the Jobs, which are also those of their LocalQueues, with their namespaces. Bob may
+use the queues of the first."""
+_COLUMNS: Final = 102
+"""So wide that all takes six lines."""
 
 
 def draw(cluster: ApiServer, folder: Path) -> str:
@@ -55,22 +57,22 @@ def draw(cluster: ApiServer, folder: Path) -> str:
     config, ca = write_settings(folder / "settings", _QUEUES, _POLICY)
     objects = folder / "objects"
     objects.mkdir()
-    for name, namespace in _JOBS.items():
-        document = job(name, {KUEUE: name})
+    documents = [job(name, {KUEUE: name}) for name in _JOBS]
+    for document, namespace in zip(documents, _JOBS.values(), strict=True):
         document["metadata"]["namespace"] = namespace
-        (objects / f"{name}.yaml").write_text(yaml.safe_dump(document))
+    (objects / "jobs.yaml").write_text(yaml.safe_dump_all(documents))
     (folder / "kubeconfig").write_text(cluster.kubeconfig("bob"))
     variables = {
         "KUBECONFIG": str(folder / "kubeconfig"),
         "HOME": str(folder),
         "PATH": f"{BUILT.absolute()}{os.pathsep}{os.environ['PATH']}",
     }
-    commands = tuple(f"kubectl apply -f {name}.yaml" for name in _JOBS)
+    commands = ("kubectl apply -f jobs.yaml",)
     with (
         serving(config, ca) as webhook,
         enforced_by(cluster, config, ca, webhook.address, _is_asked),
     ):
-        return terminal_pictures.picture("apply", commands, objects, variables)
+        return terminal_pictures.picture("apply", commands, objects, variables, _COLUMNS)
 
 
 def _is_asked(cluster: ApiServer) -> bool:

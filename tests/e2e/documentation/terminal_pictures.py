@@ -78,7 +78,11 @@ def draw() -> Iterator[tuple[str, str]]:
 
 
 def picture(
-    name: str, commands: tuple[str, ...], folder: Path, variables: Mapping[str, str]
+    name: str,
+    commands: tuple[str, ...],
+    folder: Path,
+    variables: Mapping[str, str],
+    columns: int = _COLUMNS,
 ) -> str:
     """Run commands in a folder, and return a picture of the terminal.
 
@@ -87,9 +91,11 @@ def picture(
         commands: The commands; their arguments are separated by blanks.
         folder: Where they run.
         variables: Further environment variables.
+        columns: The width of the terminal, in characters.
     """
+    variables = {**variables, "COLUMNS": str(columns)}
     console = Console(
-        record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False
+        record=True, width=columns, file=io.StringIO(), force_terminal=True, legacy_windows=False
     )
     for number, command in enumerate(commands):
         if number:
@@ -118,7 +124,7 @@ def _run(command: str, folder: Path, variables: Mapping[str, str]) -> tuple[int,
         for name, value in os.environ.items()
         if name != "NO_COLOR" and not name.startswith("QUEUEGATE_")
     }
-    environment |= {**variables, "PATH": programs, "TERM": "xterm", "COLUMNS": str(_COLUMNS)}
+    environment |= {**variables, "PATH": programs, "TERM": "xterm"}
     arguments = command.split()
     program = shutil.which(arguments[0], path=programs)
     assert program, command
