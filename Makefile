@@ -60,7 +60,7 @@ serve: $(SERVE) ## serve examples/queues.yaml on 127.0.0.1:50051 (POLICY=file, L
 test: $(TEST) ## run linters, type checker, audit and the main tests (about 10 minutes on two cores)
 	@$(BIN)/python -m tests.run test
 
-verify: $(VERIFY) ## run all other tests (about 90 minutes on two cores); make verify-NAME runs one part
+verify: $(VERIFY) ## run all other tests (about an hour on two quiet cores); make verify-NAME runs one part
 	@$(BIN)/python -m tests.run verify
 
 verify-touched: $(VERIFY) ## run the parts that a change since the main branch touches (WITHIN=minutes: the shortest)
