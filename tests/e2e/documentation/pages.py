@@ -119,6 +119,7 @@ PAGES: Final = {
         blocks="yaml yaml yaml sh yaml",
     ),
     "docs/how-to/who-can.md": Page((directories.openldap,)),
+    "docs/how-to/why-denied.md": Page(not_run=1),
     "docs/how-to/write-a-resolver.md": Page((directories.people,)),
     "docs/how-to/yarn-asks-queuegate.md": Page(not_run=3),
     "docs/how-to/yunikorn.md": Page(
