@@ -37,7 +37,7 @@ def test_the_wheel_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].endswith(queuegate.__version__)
     reader = Reader(tmp_path)
-    reader.variables["PATH"] = f"{home}/queuegate/bin{os.pathsep}{reader.variables['PATH']}"
+    reader.variables["PATH"] = f"{home}/queuegate-venv/bin{os.pathsep}{reader.variables['PATH']}"
     reader.follow([see])
 
 
