@@ -75,6 +75,20 @@ class Kubectl:
         return done.stdout
 
 
+def changed(printed: str) -> list[str]:
+    """Return the lines of `kubectl apply` about objects that it created or changed.
+
+    PodDisruptionBudgets are left out. kubectl says `configured` each time, as the patch strategy of
+    their selector is `replace`: it sends the whole selector again, and the API server keeps what it
+    has.
+    """
+    return [
+        line
+        for line in printed.splitlines()
+        if not line.endswith(" unchanged") and not line.startswith("poddisruptionbudget.policy/")
+    ]
+
+
 @contextmanager
 def certificate_pod(cluster: ApiServer, folder: Path) -> Iterator[RunningServer]:
     """Run the container that keeps the certificate, as its account."""

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.kube.cluster import ApiServer, program
-from tests.e2e.kube.installed_base import Kubectl, a_checkout
+from tests.e2e.kube.installed_base import Kubectl, a_checkout, changed
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import Manifest, kustomized, loaded, of_kind
 
@@ -91,11 +91,14 @@ def test_a_second_apply_changes_nothing(cluster: ApiServer, tmp_path: Path) -> N
     a_checkout(tmp_path)
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     run = Kubectl(kubectl, tmp_path, cluster).run
-    made = run("apply", "-k", str(tmp_path)).splitlines()
-    assert {line.rsplit(" ", 1)[1] for line in made} == {"created"}
-    again = run("apply", "-k", str(tmp_path)).splitlines()
+    versions = ("get", "-k", str(tmp_path), "-o", "jsonpath={.items[*].metadata.resourceVersion}")
+    assert "deployment.apps/queuegate created\n" in run("apply", "-k", str(tmp_path))
+    before = run(*versions)
+    again = run("apply", "-k", str(tmp_path))
+    after = run(*versions)
     run("delete", "-k", str(tmp_path), "--wait=false")
-    assert again == [line.replace(" created", " unchanged") for line in made]
+    assert changed(again) == []
+    assert before == after
 
 
 def test_the_sidecar_as_a_patch(cluster: ApiServer, kustomize: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.e2e.kube.installed_base import (
     bundles,
     certificate_of,
     certificate_pod,
+    changed,
     cluster_with_rbac,
     is_trusted,
     tools,
@@ -115,9 +116,9 @@ def test_applying_again_changes_nothing(cluster: Cluster, base: Path, tmp_path: 
     with certificate_pod(cluster.api, tmp_path / "certificate"):
         eventually(lambda: is_trusted(cluster.api), True)
         before = certificate_of(cluster.api)
-        printed = cluster.kubectl.run("apply", "-k", str(base)).splitlines()
-        assert [line for line in printed if not line.endswith(" unchanged")] == []
-        assert "secret/queuegate-admission-tls unchanged" in printed
+        printed = cluster.kubectl.run("apply", "-k", str(base))
+        assert changed(printed) == []
+        assert "secret/queuegate-admission-tls unchanged\n" in printed
         assert is_trusted(cluster.api)
         cluster.kubectl.run(*shlex.split(emergency_command())[1:])
         assert cluster.api.ask("admin", "GET", CONFIGURATION).status_code == 404
