@@ -6,7 +6,7 @@ the members that the rules inspect (3 MiB in 10 ms, without extra memory).
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, Required, TypedDict
+from typing import Any, Final, TypedDict
 
 import msgspec
 
@@ -18,38 +18,12 @@ from queuegate_server.admission.annotations.workloads import (
     UnreadableObject,
 )
 from queuegate_server.admission.server.bodies import count_entries
-from queuegate_server.admission.server.review import API_VERSION, KIND, MalformedReview, decoding
+from queuegate_server.admission.server.review import KIND, decoding, read_request
 from queuegate_server.admission.server.review_limits import (
     MAX_MAP_ENTRIES,
     MAX_REVISION_BYTES,
     MAX_REVISION_ENTRIES,
 )
-
-
-class _Kind(TypedDict, total=False):
-    kind: str | None
-
-
-class _UserInfo(TypedDict, total=False):
-    username: str | None
-    groups: msgspec.Raw
-
-
-class _Request(TypedDict, total=False):
-    uid: Required[str]
-    kind: Required[_Kind]
-    userInfo: Required[_UserInfo]
-    operation: str | None
-    namespace: str | None
-    name: str | None
-    object: msgspec.Raw
-    oldObject: msgspec.Raw
-
-
-class _Review(TypedDict):
-    apiVersion: str
-    kind: str
-    request: _Request
 
 
 class _AnyObject(TypedDict):
@@ -93,7 +67,6 @@ class _ConfigMap(TypedDict, total=False):
     binaryData: msgspec.Raw
 
 
-_REVIEW: Final = msgspec.json.Decoder(_Review)
 _STRINGS: Final = msgspec.json.Decoder(dict[str, str | None] | None)
 _GROUPS: Final = msgspec.json.Decoder(list[str] | None)
 _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
@@ -114,14 +87,9 @@ def read_review(body: bytes) -> AdmissionRequest:
     An invalid object is decoded as an UnreadableObject. If a rule reads the object, the request is
     denied.
     """
+    request = read_request(body)
     with decoding(f"an {KIND}"):
-        review = _REVIEW.decode(body)
-        if (review["apiVersion"], review["kind"]) != (API_VERSION, KIND):
-            raise MalformedReview(f"the body is not an {KIND} of {API_VERSION}")
-        request = review["request"]
         groups = _bounded(_GROUPS, request["userInfo"].get("groups"), "groups")
-    if not request["uid"]:
-        raise MalformedReview("request.uid must not be empty")
     kind = request["kind"].get("kind") or ""
     return AdmissionRequest(
         kind=kind,

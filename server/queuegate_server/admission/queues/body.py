@@ -1,21 +1,27 @@
 """Decodes an AdmissionReview with its complete objects. Pure.
 
-Unlike `admission.review`, which decodes only the members that its rules inspect, all of an object
-is decoded, because a name may be anywhere in it. Each entry becomes a Python object, so entries are
-counted first. An object with too many is not decoded, and the reason is part of the review.
+Unlike `annotations.requests`, which decodes only the members that its rules inspect, all of an
+object is decoded, because a name may be anywhere in it. Each entry becomes a Python object, so
+entries are counted first. An object with too many is not decoded, and the reason is part of the
+review.
 """
 
 import contextlib
 import re
 from collections.abc import Generator, Mapping
-from typing import Any, Final, Required, TypedDict
+from typing import Any, Final, TypedDict
 
 import msgspec
 
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.queues.walk import TooComplex
 from queuegate_server.admission.server.bodies import count_entries
-from queuegate_server.admission.server.review import API_VERSION, KIND, MalformedReview, decoding
+from queuegate_server.admission.server.review import (
+    MalformedReview,
+    UserInfo,
+    decoding,
+    read_request,
+)
 from queuegate_server.admission.server.review_limits import MAX_OBJECT_ENTRIES, MAX_REQUEST_GROUPS
 from queuegate_server.runtime.resources import no_garbage_collection
 
@@ -24,35 +30,6 @@ _STRING: Final = re.compile(rb'"[^"]*+"?')
 _STEP_BYTES: Final = 64 * 1024
 """How many bytes are searched for strings in a step; 0.1 to 3 ms."""
 _NULL: Final = b"null"
-
-
-class _Kind(TypedDict, total=False):
-    group: str | None
-    kind: str | None
-
-
-class _UserInfo(TypedDict, total=False):
-    username: str | None
-    groups: msgspec.Raw
-
-
-class _Request(TypedDict, total=False):
-    uid: Required[str]
-    kind: Required[_Kind]
-    userInfo: Required[_UserInfo]
-    operation: str | None
-    subResource: str | None
-    namespace: str | None
-    name: str | None
-    dryRun: bool | None
-    object: msgspec.Raw
-    oldObject: msgspec.Raw
-
-
-class _Review(TypedDict):
-    apiVersion: str
-    kind: str
-    request: _Request
 
 
 class _Metadata(TypedDict, total=False):
@@ -65,7 +42,6 @@ class _Object(TypedDict, total=False):
     metadata: msgspec.Raw
 
 
-_REVIEW: Final = msgspec.json.Decoder(_Review)
 _GROUPS: Final = msgspec.json.Decoder(list[str] | None)
 _COMPLETE: Final = msgspec.json.Decoder(dict[str, Any] | None)
 _OBJECT: Final = msgspec.json.Decoder(_Object | None)
@@ -77,13 +53,7 @@ def read_queue_review(body: bytes) -> Generator[None, None, QueueReview]:
 
     Decoding the request is one step, and so is each object. Each takes up to 15 ms.
     """
-    with decoding(f"an {KIND}"):
-        review = _REVIEW.decode(body)
-    if (review["apiVersion"], review["kind"]) != (API_VERSION, KIND):
-        raise MalformedReview(f"the body is not an {KIND} of {API_VERSION}")
-    request = review["request"]
-    if not request["uid"]:
-        raise MalformedReview("request.uid must not be empty")
+    request = read_request(body)
     user, groups = request["userInfo"].get("username"), _groups(request["userInfo"])
     if not user:
         raise MalformedReview("request.userInfo.username must not be empty")
@@ -120,7 +90,7 @@ def _text(raw: msgspec.Raw | None) -> bytes:
     return _NULL if raw is None else bytes(raw)
 
 
-def _groups(user: _UserInfo) -> tuple[str, ...]:
+def _groups(user: UserInfo) -> tuple[str, ...]:
     """Decode the groups of a user. They are counted by their quotation marks first."""
     text = _text(user.get("groups"))
     if text.count(b'"') - text.count(b'\\"') > 2 * MAX_REQUEST_GROUPS:

@@ -1,13 +1,13 @@
-"""What all AdmissionReviews share: errors in bodies, and the encoding of responses. Pure.
+"""What all AdmissionReviews share: the request around the objects, and the response. Pure.
 
-`annotations.requests` and `queues.body` decode what their endpoints need of the request.
+`annotations.requests` and `queues.body` decode what their endpoints need of the objects.
 """
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
@@ -42,6 +42,42 @@ class MalformedReview(ValueError):
     """The body is not a valid review; the message states the reason."""
 
 
+class _Kind(TypedDict, total=False):
+    group: str | None
+    kind: str | None
+
+
+class UserInfo(TypedDict, total=False):
+    """The requester."""
+
+    username: str | None
+    groups: msgspec.Raw
+
+
+class ReviewRequest(TypedDict, total=False):
+    """The members of a request that the endpoints inspect. Objects and groups are not decoded."""
+
+    uid: Required[str]
+    kind: Required[_Kind]
+    userInfo: Required[UserInfo]
+    operation: str | None
+    subResource: str | None
+    namespace: str | None
+    name: str | None
+    dryRun: bool | None
+    object: msgspec.Raw
+    oldObject: msgspec.Raw
+
+
+class _Review(TypedDict):
+    apiVersion: str
+    kind: str
+    request: ReviewRequest
+
+
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+
+
 @contextmanager
 def decoding(kind: str) -> Iterator[None]:
     """Raise MalformedReview if a body cannot be decoded in the block.
@@ -57,6 +93,17 @@ def decoding(kind: str) -> Iterator[None]:
         raise MalformedReview(f"the body is not JSON: {error}") from None
     except RecursionError:
         raise MalformedReview("the body is nested too deeply") from None
+
+
+def read_request(body: bytes) -> ReviewRequest:
+    """Return the request in a body. Raises MalformedReview."""
+    with decoding(f"an {KIND}"):
+        review = _REVIEW.decode(body)
+    if (review["apiVersion"], review["kind"]) != (API_VERSION, KIND):
+        raise MalformedReview(f"the body is not an {KIND} of {API_VERSION}")
+    if not review["request"]["uid"]:
+        raise MalformedReview("request.uid must not be empty")
+    return review["request"]
 
 
 def write_review(uid: str, response: AdmissionResponse) -> bytes:
