@@ -85,7 +85,7 @@ class Diagnostic:
 
     @property
     def is_about_fleet(self) -> bool:
-        """Whether this is about the replicas of the fleet, and `file` is no file but "fleet"."""
+        """Whether this concerns the fleet's replicas rather than a file; `file` is then "fleet"."""
         return self.file == "fleet"
 
 
@@ -325,9 +325,11 @@ class FleetGate:
     stale: float
     """How long it may use its last state while no server is reachable, in seconds."""
     decided: int | None
-    """The number of decisions in its process since it started; None if it sends no counts."""
+    """The number of decisions that the gate has made in its process since it started; None if it
+    sends no counts.
+    """
     decided_stale: int | None
-    """The number of these that it made from its last state, without a lease."""
+    """How many of these decisions it made from its last state, without a lease."""
     fallbacks: int | None
     """The number of questions that its caller's fallback decided; None if it has no fallback."""
 

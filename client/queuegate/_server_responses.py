@@ -29,8 +29,9 @@ _HEALTH: Final = {
     2: _results.HealthStatus.NOT_SERVING,
     3: _results.HealthStatus.SERVICE_UNKNOWN,
 }
-"""By the numbers of grpc.health.v1.HealthCheckResponse.ServingStatus, whose module the client does
-not need otherwise."""
+"""Health statuses by their number in grpc.health.v1.HealthCheckResponse.ServingStatus. The client
+does not import that module, because it needs nothing else from it.
+"""
 
 
 def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _results.Resolution:

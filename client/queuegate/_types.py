@@ -124,7 +124,7 @@ class AclEntry:
     name: str
     """The name of the user or group."""
     origins: tuple[str, ...]
-    """The bindings that name it, each with its role, such as
+    """The role bindings that list the subject, each with its role, such as
     `RoleBinding ml/team, ClusterRole queue-user`.
     """
 

@@ -12,7 +12,7 @@ from queuegate.policy import decision as core
 from queuegate.policy.names import partition_name
 
 Record: TypeAlias = dict[str, Any]
-"""A record. It can be written as JSON."""
+"""A record, which can be serialized as JSON."""
 
 
 def record_start(time: float, caller: str, method: str) -> Record:
@@ -21,7 +21,7 @@ def record_start(time: float, caller: str, method: str) -> Record:
     Args:
         time: When the decision was made, in seconds since 1970.
         caller: Who asked.
-        method: The contract's method for such a question.
+        method: The contract's method that answers the question.
     """
     moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
     return {"time": moment.replace("+00:00", "Z"), "caller": caller, "method": method}
@@ -45,7 +45,7 @@ def queue_fields(queue: str, access: str) -> Record:
 
 
 def outcome_fields(decision: core.Decision | Decision, revision: int) -> Record:
-    """Return the fields about a decision, which is based on this revision of the policy."""
+    """Return the fields about a decision that is based on this policy revision."""
     return {
         "decision": "allowed" if decision.allowed else "denied",
         "reason": str(decision.reason),

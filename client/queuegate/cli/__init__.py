@@ -21,7 +21,7 @@ def main(
     0: allowed or done; 1: denied; 2: incorrect usage or configuration; 3: no answer.
 
     Args:
-        arguments: The command line. Defaults to the one of this process.
+        arguments: The command line. Defaults to this process's command line.
         program: The program's name, for help and errors.
         default_user: Returns the value of USER if it is omitted; None if it must be given.
     """

@@ -1,4 +1,6 @@
-"""Commands whose help has two sections, and whose errors name the command line that was meant."""
+"""Commands whose help has two sections, and whose errors suggest the command line that the user
+meant.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -46,7 +48,7 @@ class Command(DocumentedCommand):
             raise
 
     def _omits_user(self, ctx: click.Context, args: list[str]) -> bool:
-        """Return whether the arguments contain all but the first of the command's, the user."""
+        """Return whether the command's arguments are all given except USER, the first one."""
         names = [each.name for each in self.params if isinstance(each, click.Argument)]
         if names[:1] != ["user"]:
             return False

@@ -123,7 +123,7 @@ def explain(invocation: Invocation, asked: Check) -> Report:
 def _ask(
     invocation: Invocation, asked: Check, ask: "Callable[[Client | OfflineClient], _Answer]"
 ) -> tuple[_Answer, MissingQueue]:
-    """Ask about a check; return the answer, and hints about a missing or ambiguous queue."""
+    """Run a check. Return the answer, and hints about a missing or ambiguous queue."""
     with invocation.client() as client:
         started = time.monotonic()
         with invocation.with_queue_hint(
@@ -286,7 +286,7 @@ def policy(invocation: Invocation, prefix: str, partition: str) -> Report:
 @queuegate.command(
     example="queuegate reload --wait",
     exit_statuses={
-        Exit.OK: "the server serves the policy that it has read",
+        Exit.OK: "the server has read the policy again and serves it",
         Exit.NO: "with --wait: a gate or a replica may still use the old policy",
         Exit.WRONG: "incorrect usage, a missing role, or an invalid policy, which is not served",
         Exit.NO_ANSWER: _NO_ANSWER,

@@ -22,11 +22,11 @@ from queuegate.policy.yarn_acl import Semantics
 SEMANTICS: Final = frozenset(map(str, Semantics))
 """The semantics that this client knows, as in responses."""
 _INHERITED: Final = Decision(True, Reason.USER, CLUSTER, "")
-"""Stands for the decision about an existing queue that the user may use."""
+"""A placeholder for the decision on an existing queue that the user may use."""
 
 
 class Asker(NamedTuple):
-    """The user of a question, with the groups and the service that it states."""
+    """The user in a question, with the groups and the service that the question gives."""
 
     user: str
     groups: Sequence[str] | None
@@ -99,9 +99,9 @@ def _decide(
     *,
     inherits: bool,
 ) -> Decision | None:
-    """Decide about a queue that will be created, given the queues that will be, from it up.
-
-    `inherits` is whether the user may use the nearest existing queue.
+    """Decide access to a queue that does not exist yet. `created` holds the ACLs of that queue and
+    of its missing ancestors, from the queue upwards. `inherits` is whether the user may use the
+    nearest existing queue.
     """
     chain: Chain = ChainEnd(_INHERITED if inherits else NO_MATCH, ChainIndexes())
     for each in reversed(created):

@@ -16,8 +16,8 @@ class DocumentedCommand(click.Command):
 
         Args:
             arguments: Positional arguments of `click.Command`.
-            example: A command line, whose lines are not wrapped. A long one is continued after a
-                backslash.
+            example: A command line. It is not rewrapped: continue a long one on the next line after
+                a backslash.
             exit_statuses: The meaning of each exit status.
             options: Keyword arguments of `click.Command`.
         """

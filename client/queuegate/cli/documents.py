@@ -17,8 +17,8 @@ def plain(document: Any) -> dict[str, Any]:
 
 
 def explanation_document(explanation: Any) -> dict[str, Any]:
-    """Convert an explanation to a dictionary. The members of its decision are at the top level, as
-    in the document of a decision.
+    """Convert an explanation to a dictionary. The decision's fields are at the top level, as in the
+    output for a decision.
     """
     document = plain(explanation)
     return {**document.pop("decision"), **document}

@@ -31,7 +31,7 @@ class Exit(IntEnum):
     OK = 0
     """Access is allowed, or the command succeeded."""
     NO = 1
-    """Access is denied, or the answer is not the one hoped for."""
+    """Access is denied, or the answer is otherwise negative."""
     WRONG = 2
     """Incorrect usage or configuration."""
     NO_ANSWER = 3

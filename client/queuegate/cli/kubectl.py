@@ -1,7 +1,7 @@
 """`kubectl queuegate`: the command as a plugin of kubectl.
 
 kubectl runs `kubectl-queuegate` for the command, and `kubectl_complete-queuegate` for completion.
-Unlike in `queuegate`, USER may be omitted: it is then the user whom the API server sees.
+Unlike with `queuegate`, USER is optional: it defaults to the user that the API server sees.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ PROGRAM: Final = "kubectl queuegate"
 WHOAMI: Final = ("kubectl", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
 _WHOAMI_SECONDS: Final = 30.0
 _NO_FILES: Final = 4
-"""Cobra's directive ShellCompDirectiveNoFileComp: do not complete the names of files."""
+"""Cobra's directive ShellCompDirectiveNoFileComp: do not complete file names."""
 
 
 def main() -> int:
@@ -37,10 +37,10 @@ def complete() -> int:
 
 
 def current_user() -> str:
-    """Return the name of kubectl's user, according to the API server.
+    """Return the name by which the API server knows kubectl's user.
 
     Raises:
-        UsageError: kubectl cannot find out the name, or the name looks like an option.
+        UsageError: kubectl cannot determine the name, or the name looks like an option.
     """
     try:
         done = subprocess.run(  # noqa: S603 - the kubectl that runs this plugin
@@ -52,10 +52,10 @@ def current_user() -> str:
     if done.returncode or not name:
         raise _unknown(done.stderr.strip() or f"exit status {done.returncode}")
     if name.startswith("-"):
-        raise click.UsageError(f"your name {name!r} looks like an option: write -- and USER")
+        raise click.UsageError(f"your user name {name!r} looks like an option: pass USER after --")
     return name
 
 
 def _unknown(reason: str) -> click.UsageError:
-    message = f"cannot determine USER: `kubectl auth whoami` failed: {reason}: name the user"
+    message = f"cannot determine USER: `kubectl auth whoami` failed: {reason}: pass USER"
     return click.UsageError(message)

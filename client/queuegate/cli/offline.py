@@ -150,12 +150,12 @@ def _create_for_partition(
     partition: str,
     fault: Exception,
 ) -> OfflineClient:
-    """Return a client even though the partition in the keys of `policy_settings` may not exist.
+    """Return a client after `fault`, which an unknown partition in `policy_settings` may cause.
 
-    If `partition` is empty, the settings apply to the only partition, whose name is in the policy:
-    so the policy is loaded once without the settings of a partition, and then with those of this
-    one. Otherwise, the client's calls report the unknown partition. Raises `fault` if it has
-    another cause.
+    If `partition` is empty, the settings apply to the only partition. Its name is in the policy, so
+    the policy is loaded twice: once without partition settings to find the name, then with the
+    settings under that name. If the named partition does not exist, the client's calls report it.
+    Raises `fault` if it has another cause.
     """
     from queuegate_server.engine import UnknownPartition
     from queuegate_server.server.startup import CannotServe

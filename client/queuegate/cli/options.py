@@ -281,8 +281,8 @@ groups_options: Final = _options(
         multiple=True,
         callback=_resolved_groups,
         metavar="GROUP",
-        help="With --policy or --config: a group that the server's resolver finds for the user;"
-        " repeatable. No directory is queried.",
+        help="With --policy or --config: assume that the server's resolver finds this group for the"
+        " user; repeatable. No directory is queried.",
     ),
 )
 """Options for the user's groups."""

@@ -234,7 +234,7 @@ def _step_of_bindings(step: Step, colors: Colors) -> str:
 def _misplaced(acl: str, groups: Sequence[str], colors: Colors) -> str:
     """Return a hint if an ACL lists some of these groups as users; otherwise ""."""
     names = ", ".join(map(escape, groups_listed_as_users(acl, groups)))
-    return colors.doubtful(f" (lists {names} as a user: groups follow a space)") if names else ""
+    return colors.doubtful(f" (lists {names} as a user: put groups after a space)") if names else ""
 
 
 def _groups(groups: ExplainedGroups) -> str:

@@ -190,7 +190,7 @@ def _hint_at_resolver(
     if explained.groups.resolver != _NO_RESOLVER:
         return ""
     return (
-        "no resolver looks up groups, so each group is taken for a user of the same name: set "
+        "no resolver looks up groups, so each group is treated as a user of the same name: set "
         f"partitions.{partition}.resolver in the server's settings"
     )
 

@@ -40,7 +40,7 @@ MAX_CHAIN_LEVELS: Final = 8_192
 """The maximum number of levels in a chain. The longest path has fewer levels."""
 MAX_CREATED_LEVELS: Final = 20
 """The maximum number of levels of a created queue below the nearest queue, as enforced by servers.
-A gate builds these levels anew for each path that it is asked about.
+A gate rebuilds these levels for each path in a check.
 """
 MAX_PATHS_BYTES: Final = 64 * 1024 * 1024
 """The maximum total size of all queue paths."""

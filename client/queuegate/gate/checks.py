@@ -52,7 +52,8 @@ def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
 def check(response: sync_pb2.SyncResponse) -> None:
     """Raise ValueError if a message exceeds the bounds.
 
-    The reflector turns it into BrokenProtocol, as it does ValueErrors of the policy's tables.
+    The reflector turns it into BrokenProtocol, as it does with ValueErrors from the policy's
+    tables.
     """
     kind = response.WhichOneof("message")
     if kind is not None and kind in _CHECKS:

@@ -39,14 +39,14 @@ NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
 """The naming rules supported by this gate. Checks under any other rules are sent to the server."""
 
 MAX_PLAIN: Final = 256
-"""The maximum total length of a check's names, apart from groups, in local decisions, and so of
-each of them. Longer names may exceed the server's limits, so checks with such names are sent to the
-server.
+"""The maximum total length of a check's names, excluding groups, for a local decision. It also
+bounds each name. Longer names may exceed the server's limits, so checks with such names are sent to
+the server.
 """
 
 
 class Target(NamedTuple):
-    """What decides checks of a path."""
+    """The chain that decides checks for a path."""
 
     chain: Chain
     evaluated_queue: str = ""
@@ -182,7 +182,7 @@ class LocalPartition:
         if pattern is None:
             return None
         column = tables.created_submit if is_submit else tables.created_admin
-        # The column contains numbers of levels plus 1; 0 if the server must decide.
+        # The column contains level numbers plus 1, or 0 if the server must decide.
         level = column[pattern - len(self.queues)] - 1
         return Target(self._chain(level, path, depth)) if level >= 0 else None
 

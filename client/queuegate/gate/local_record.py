@@ -35,9 +35,8 @@ def local_record(time: float, gate: str, question: Question, decision: Decision)
 
 
 def log_decision(record: Record) -> None:
-    """Log a decision of a gate to the logger `queuegate.decisions`, as JSON on the level INFO.
-
-    For a gate's argument `on_decision`.
+    """Log a gate's decision as JSON, at level INFO, to the logger `queuegate.decisions`. Pass this
+    function as a gate's `on_decision`.
     """
     if _LOG.isEnabledFor(logging.INFO):
         _LOG.info("%s", json.dumps(record, separators=(",", ":")))

@@ -73,9 +73,8 @@ class AclError(ValueError):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Origins:
-    """Where the entries of an ACL without text come from: `RoleBinding ml/team, ClusterRole use`.
-
-    Each entry has one origin or more, by the name of the user or group.
+    """The origins of the entries of an ACL without text, such as `RoleBinding ml/team, ClusterRole
+    use`. Each user or group in the ACL has one or more origins.
     """
 
     users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,10 +1,11 @@
 """Queues of Kubernetes' schedulers, and who may use them under Kubernetes' RBAC.
 
 A queue has one path: `root.KIND.NAMESPACE.NAME`, or `root.KIND.NAME` if its kind has no namespaces.
-RBAC grants by name: a cluster-wide grant that names `training` concerns each LocalQueue `training`,
-in any namespace, whether it exists or not. A policy lists the queues that exist and those that a
-binding names in its namespace; `NamedGrants` has the ACLs of all others. The rules are those of
-Kubernetes' `pkg/registry/rbac/validation/rule.go` and `pkg/apis/rbac/v1/evaluation_helpers.go`.
+RBAC grants by name: a cluster-wide grant that names `training` applies to every LocalQueue named
+`training`, in any namespace, whether it exists or not. A policy lists the queues that exist and
+those that a binding names in its namespace; `NamedGrants` has the ACLs of all others. The rules are
+those of Kubernetes' `pkg/registry/rbac/validation/rule.go` and
+`pkg/apis/rbac/v1/evaluation_helpers.go`.
 """
 
 import re
@@ -17,12 +18,13 @@ from queuegate.policy.created_queues import ANY_NAME
 from queuegate.policy.names import ROOT, SEPARATOR
 
 SYSTEM: Final = "system:"
-"""The start of the names of Kubernetes' own users and groups."""
+"""The prefix of the names of Kubernetes' own users and groups."""
 MASTERS: Final = "system:masters"
 """The group to which the API server allows everything, whatever RBAC says."""
 NO_NAMESPACE: Final = "@cluster"
-"""The level of questions from no namespace, about kinds whose grants may be those of a namespace.
-No namespace has this name."""
+"""The level that replaces the namespace when a question has none but the kind's grants may be
+limited to a namespace. No namespace has this name.
+"""
 
 _ANONYMOUS: Final = "system:anonymous"
 _ACCOUNT: Final = "system:serviceaccount:"
@@ -31,7 +33,7 @@ _MAX_LEVEL: Final = 64
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LEVEL: Final = re.compile(rf"(?:[-a-z0-9]|{_DOT})+")
 _LEVELS_BELOW_ROOT: Final = 3
-"""Those of a queue with a namespace."""
+"""The number of levels below the root in the path of a namespaced queue."""
 
 
 class Kind(NamedTuple):
@@ -42,12 +44,14 @@ class Kind(NamedTuple):
     group: str
     """The API group."""
     resource: str
-    """The resource that rules name."""
+    """The resource's name in RBAC rules."""
     object_kind: str
     """The `kind` of its objects."""
     is_namespaced: bool
     may_be_namespaced: bool = False
-    """Whether RoleBindings may grant the kind although it has no namespaces."""
+    """Whether RoleBindings may grant access to the kind, even though its objects are
+    cluster-scoped.
+    """
 
     @property
     def path(self) -> str:
@@ -69,10 +73,10 @@ KINDS: Final = (
 
 
 def level_of(name: str) -> str | None:
-    """Return the level of a path that stands for an object's name, with `_dot_` for each dot.
+    """Return the path level that represents an object's name, with `_dot_` for each dot.
 
     Returns None for text that is not the name of an object, and for a name that is too long for a
-    level. Nothing is folded: two names never share a level.
+    level. Different names never share a level.
     """
     level = name.replace(SEPARATOR, _DOT)
     is_name = len(level) <= _MAX_LEVEL and _OBJECT_NAME.fullmatch(name)
@@ -80,7 +84,7 @@ def level_of(name: str) -> str | None:
 
 
 def counting_groups(user: str, groups: Sequence[str]) -> tuple[str, ...]:
-    """Return the groups that count for a user who does not come with a request to the API server.
+    """Return a user's effective groups, if they do not come from a request to the API server.
 
     These are the groups that Kubernetes itself gives to the user, then those of `groups` whose
     names do not begin with `system:`, because only the API server may assert such a group.
@@ -89,7 +93,9 @@ def counting_groups(user: str, groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def has_only_own_groups(user: str) -> bool:
-    """Return whether Kubernetes itself gives the user all groups, so that no directory has any."""
+    """Return whether all of the user's groups come from Kubernetes itself, so that no directory
+    lists any.
+    """
     return user == _ANONYMOUS or user.startswith(_ACCOUNT)
 
 
@@ -110,7 +116,9 @@ class NamedGrants:
     with_namespaces: frozenset[str]
     """The levels of the kinds whose paths have a namespace."""
     acls: Mapping[str, Mapping[str, Acl]]
-    """The cluster-wide grants by name: by the level of such a kind, then by that of a queue."""
+    """The ACLs of cluster-wide grants by name, keyed by the kind's level, then by the queue's
+    level.
+    """
 
     def canonical_path(self, text: str) -> str | None:
         """Return the text if it is the path of a queue, of a namespace or of a kind."""
@@ -134,7 +142,7 @@ class NamedGrants:
         return self.acls.get(kind, {}).get(name)
 
     def paths_below(self, path: str, queues: Container[str]) -> Iterator[str]:
-        """Yield paths for all queues below `path` that grants name and the policy does not list.
+        """Yield the paths of all queues below `path` that grants name but the policy does not list.
 
         Args:
             path: The path of a queue.

@@ -123,10 +123,9 @@ class Partition:
         )
 
     def counting_groups(self, user: str, groups: Sequence[str] | None) -> Sequence[str] | None:
-        """Return those of a user's groups that count; None if a directory must be asked.
-
-        Only under Kubernetes' RBAC do some names not count, and do users have groups that nobody
-        needs to look up.
+        """Return a user's effective groups; None if they must be looked up in a directory. Only
+        under Kubernetes RBAC does this differ from `groups`: some names are ignored, and Kubernetes
+        itself gives some groups to each user.
 
         Args:
             user: The user name.

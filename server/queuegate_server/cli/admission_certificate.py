@@ -75,9 +75,9 @@ def certificate(
     """Keep the webhook's certificate in a Secret, and renew it.
 
     Also makes the API server trust it. For clusters without cert-manager; the manifests in deploy/
-    run this command in a pod of its own. It issues a certificate that is valid for a year, and a
-    new one four months before it expires. The key of the CA is not kept. It writes the CA into the
-    webhook configurations, also when they are applied again.
+    run this command in its own pod. It issues a certificate that is valid for a year, and a new one
+    four months before it expires. It does not keep the CA's key. It writes the CA into the webhook
+    configurations, and writes it again whenever they are reapplied.
     """
     from queuegate_server.admission.certificate.keeper import (  # noqa: PLC0415 - slow
         CertificateKeeper,

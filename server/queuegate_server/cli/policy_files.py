@@ -106,7 +106,7 @@ def validate(
 ) -> None:
     """Check whether a server would load the policy in each FILE.
 
-    FILE may be - for standard input, and also a spark-defaults.conf or a yarn-site.xml. If the
+    FILE may also be a spark-defaults.conf or a yarn-site.xml; - reads standard input. If the
     yarn-site.xml makes YARN ask queuegate, notes list what YARN still decides alone.
 
     With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that contains

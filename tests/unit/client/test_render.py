@@ -109,8 +109,8 @@ def test_an_explanation_is_a_tree() -> None:
         └─ admin ACL '': grants nothing
         root
         └─ submit ACL ' ops': lists the group ops
-        groups: dev, ops (cached and expired; the resolver is unavailable; resolver corp; directory down)
-        policy revision 3, partition default
+        groups: dev, ops (cached and expired; the resolver is unavailable; resolver corp; directory
+        down) policy revision 3, partition default
     """)  # noqa: E501
 
 
@@ -308,5 +308,5 @@ def test_a_group_that_an_acl_lists_as_a_user(acl: str, hint: str) -> None:
         "root",
     )
     line = [*render.explanation_lines(Check("mary", "root"), answer, PLAIN)][3]
-    expected = f" (lists {hint} as a user: groups follow a space)" if hint else ""
+    expected = f" (lists {hint} as a user: put groups after a space)" if hint else ""
     assert line == f"└─ submit ACL '{escape(acl)}': no match{expected}"

@@ -5,7 +5,7 @@ the resource `queues` of the group `queuegate.io`. kubectl splits group and reso
 server serves the resource; otherwise it asks about the resource `queues.queuegate.io` in the group
 "" (`CanIOptions.resourceFor` in kubectl's pkg/cmd/auth/cani.go).
 
-The answer is yes or no opinion. It is never a denial, which would override RBAC.
+The answer is either `yes` or `no opinion`, never a denial, which would override RBAC.
 """
 
 from typing import Any, Final, NamedTuple

@@ -155,7 +155,9 @@ class QueueNames:
             return None
 
     def _template(self, found: QueueName) -> str | None:
-        """Return the template of a name for Kueue."""
+        """Return the template that maps a Kueue name to a path; None for other schedulers, and if
+        the settings have no Kueue.
+        """
         if found.scheduler != KUEUE or self._kueue is None:
             return None
         template: str = getattr(self._kueue, found.template)

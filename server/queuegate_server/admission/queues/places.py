@@ -80,7 +80,9 @@ class FieldPlace(NamedTuple):
     scheduler: str
     kind: Kind
     path: tuple[str, ...]
-    """The members from the object to the field. Lists on the way are searched."""
+    """The path from the object to the field, one member name per step. Lists along the path are
+    searched.
+    """
     access: Access = SUBMIT
     template: str = LOCAL_QUEUES
     """See `QueueName`."""

@@ -50,7 +50,7 @@ class UsableQueues:
 
         Args:
             names: The names of the served policy's queues.
-            place: The place, without the name in it, and with the required access.
+            place: Where the queue is named, with an empty name and the access required there.
             namespace: The object's namespace.
             user: The user's name.
             groups: The user's groups.

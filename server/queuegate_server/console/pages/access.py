@@ -181,7 +181,7 @@ def _describe_outcome(step: Step, groups: Sequence[str]) -> str:
     text = _OUTCOMES.get(step.outcome, str(step.outcome))
     if step.outcome is StepOutcome.NO_MATCH:
         listed = groups_listed_as_users(step.acl_text, groups)
-        text += f": lists {', '.join(listed)} as a user; groups follow a space" if listed else ""
+        text += f": lists {', '.join(listed)} as a user; put groups after a space" if listed else ""
     return text
 
 

@@ -37,7 +37,7 @@ MAX_PEOPLE: Final = 200
 """The number of people per page."""
 MAX_FINDINGS: Final = 50
 _WITHOUT_RESOLVER: Final = {
-    YUNIKORN_DEFAULT: "so each group is taken for a user of the same name",
+    YUNIKORN_DEFAULT: "so each group is treated as a user of the same name",
     YARN_DEFAULT: "so nobody is listed because of a group",
 }
 """What it means that a partition has no resolver, by the type that is used instead."""
