@@ -1,6 +1,6 @@
 """The Kubernetes admission webhook, `queuegate-server admission`.
 
 It has two halves, `annotations` (the creators of workloads, for YuniKorn) and `queues` (the queues
-that objects name), over a common `server`. `registration` writes the webhook configurations of
-both for the API server, and `process` starts the program.
+that objects name), and a `server` that both share. `registration` writes the webhook configurations
+of both for the API server, and `process` starts the program.
 """

@@ -91,7 +91,7 @@ class Backend(Protocol):
         """
 
     def requester_groups(self, registry: CollectorRegistry) -> RequesterGroups | None:
-        """Return the requesters' groups for the annotation; None for those in the requests."""
+        """Return the requesters' groups for the annotation; None to use those in the requests."""
 
     async def load(self, stop: asyncio.Event) -> bool:
         """Load the policy. Return False if `stop` was set meanwhile."""

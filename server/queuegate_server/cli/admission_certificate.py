@@ -17,7 +17,8 @@ from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import STOP_SIGNALS
 
 _SECONDS: Final = 30.0
-"""The time limit for each request: nobody waits for it."""
+"""The time limit for each request, in seconds. It may be long, because nobody waits for the
+response."""
 _KINDS: Final = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 
 

@@ -47,8 +47,8 @@ _CERTIFICATE: Final = re.compile(
 @click.option(
     "--ca-file",
     type=FILE,
-    help="The CA that signs the webhook's certificate, PEM. If omitted, another tool, such as "
-    "cert-manager, must add it.",
+    help="The CA that signs the webhook's certificate, in PEM format. If omitted, another tool,"
+    " such as cert-manager, must add it.",
 )
 @click.option(
     "--name",
@@ -60,8 +60,8 @@ _CERTIFICATE: Final = re.compile(
 @click.option(
     "--queues-only",
     is_flag=True,
-    help="Print only the configuration for queues, such as for the component "
-    "deploy/admission/queues.",
+    help="Print only the configuration for queues, for example for the component"
+    " deploy/admission/queues.",
 )
 def manifest(
     *,
@@ -79,8 +79,8 @@ def manifest(
     controllers, exempt users or `unqueued`.
 
     Prints nothing if the webhook would reject the settings or the policy. Warnings are printed on
-    standard error. If the policy has absolute paths that do not exist on this machine, checks only
-    the settings, and says so there.
+    standard error. If absolute paths of the policy do not exist on this machine, checks only the
+    settings, and says so on standard error.
     """
     # Imported here because they are slow to import, and not needed for --help.
     from queuegate_server.admission.registration.configurations import (  # noqa: PLC0415
@@ -131,7 +131,7 @@ def settings_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ca_bundle(file: Path | None) -> str:
-    """Return the certificates in a file in base64, without anything else that it contains."""
+    """Return only the certificates in a file, in base64."""
     if file is None:
         return ""
     certificates = _CERTIFICATE.findall(read_or_fail(file)[0])

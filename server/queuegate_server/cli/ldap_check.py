@@ -96,6 +96,6 @@ def _notes(statistics: LdapStatistics) -> Iterator[str]:
         yield f"{statistics.skipped_names} groups have no readable name"
     if statistics.depth_reached:
         yield (
-            "nested groups were followed up to nested_depth levels, and any beyond are left out: "
-            "raise nested_depth if there are more"
+            "nested groups were followed up to nested_depth levels, and deeper ones are left out: "
+            "raise nested_depth if there are any"
         )

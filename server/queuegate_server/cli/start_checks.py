@@ -112,7 +112,7 @@ def policy_diagnostics(settings: Settings, source_map: SourceMap) -> tuple[Diagn
 
 
 def webhook_warnings(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
-    """Yield warnings about the settings of a webhook that need no policy to be found."""
+    """Yield the warnings about a webhook's settings that can be found without a policy."""
     if not settings.admission.needs_policy:
         return
     # Imported here because it is slow to import and rarely needed.
@@ -131,16 +131,16 @@ def absent_policy_files(settings: Settings) -> list[Path]:
 def relative_absent_policy_files(settings: Settings, source_map: SourceMap) -> list[Diagnostic]:
     """Return an error for each absent file of a policy whose path is relative.
 
-    An absolute path may be one in the webhook's pod. A relative one counts from the working
-    directory, here as in the pod.
+    An absolute path may exist only in the webhook's pod. A relative path starts at the working
+    directory, both here and in the pod.
     """
     absent = absent_policy_files(settings)
     return [
         source_map.diagnostic(
             location,
             f"{path} does not exist in this folder",
-            "run the command in the policy's folder, or write the path that a volume of the "
-            f"webhook's pod serves, such as /etc/queuegate/settings/{path.name}",
+            "run the command in the policy's folder, or write the path at which the webhook's "
+            f"pod mounts the policy, such as /etc/queuegate/settings/{path.name}",
         )
         for location, path in _files(settings)
         if path in absent and not path.is_absolute()

@@ -141,7 +141,7 @@ async def similar(partition: Partition, path: str, above: str) -> str:
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
-    """Return the first paths containing `text` (in any case), and whether there are more."""
+    """Return the first paths that contain `text`, ignoring case, and whether there are more."""
     wanted = text.lower()
     matches: list[str] = []
     async with _searching:

@@ -33,7 +33,7 @@ class Services:
     access: AccessServicer
     user_groups: UserGroupServicer
     checking: asyncio.Lock
-    """Held while a text that a caller has sent is parsed."""
+    """The lock held while text sent by a caller is parsed."""
     certificates: Sequence[CertificateReloader]
     """The listeners' certificates."""
     readiness: Readiness

@@ -12,7 +12,7 @@ from queuegate_server.runtime.single_flight import Flight, SingleFlight
 
 _NOT_FOUND: Final = 404
 SOCKET_SECONDS: Final = 3.0
-"""The time limit of the API for a lookup."""
+"""The Kubernetes API's time limit for a lookup."""
 _LOOKUP_SECONDS: Final = 4.0
 """The time limit for a lookup. Shorter than the API server's timeout for a review."""
 _FRESH_SECONDS: Final = 30.0

@@ -26,7 +26,7 @@ from queuegate_server.settings.admission import GroupSource, UserInfoAnnotation
 
 _LOG = logging.getLogger("queuegate_server.admission")
 MAX_LOGGED_NAMES: Final = 1_000
-"""The maximum number of omitted names that are logged, each of them once."""
+"""The maximum number of omitted names to log. Each is logged once."""
 
 
 class CannotResolve(Exception):
@@ -162,7 +162,7 @@ class RequesterGroups:
         return outcome.groups if isinstance(outcome, KnownUser) else ()
 
     def _note_omitted(self, names: Sequence[str]) -> None:
-        """Count and log the groups that are not written, because the parser would refuse them."""
+        """Count and log the groups that are left out because the parser would refuse them."""
         self._omitted.inc(len(names))
         for name in names:
             if name not in self._logged and len(self._logged) < MAX_LOGGED_NAMES:

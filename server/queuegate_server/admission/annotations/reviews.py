@@ -59,9 +59,9 @@ class AnnotationReviews:
     has_yunikorn_duties: bool
     """Whether new pods get what YuniKorn's own admission controller adds."""
     groups: RequesterGroups | None
-    """The requesters' groups for the annotation; None for those in the requests."""
+    """The requesters' groups for the annotation; None to use those in the requests."""
     parsing: asyncio.Lock
-    """Held while a child process parses a ConfigMap or the policy, so that only one takes
+    """The lock held while a child process parses a ConfigMap or the policy, so that only one uses
     memory."""
     _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 

@@ -74,7 +74,7 @@ class OwnGroups:
 
 
 UNKNOWN_GROUPS: Final = OwnGroups((), frozenset())
-"""Stands for groups that are looked up only if the decision depends on them."""
+"""A placeholder for groups that are looked up only if the decision depends on them."""
 
 
 class GroupsNeeded(Exception):
@@ -185,7 +185,7 @@ class Scope:
     def foreign_group(self, annotation: str | None) -> str | None:
         """Return the first group in the requester's annotation that `own` may not list.
 
-        Return None if the annotation names another user. Raises as `is_own`.
+        Return None if the annotation names another user. Raises the same exceptions as `is_own`.
         """
         groups = self._own_groups()
         if groups is None or annotation is None:

@@ -68,7 +68,7 @@ def _compiled(pattern: str) -> Any:
 
 
 class RecentGroups:
-    """The groups that users had within one lifetime of the cache. Bounded."""
+    """The groups that users had within the lifetime of cached groups, up to a maximum number."""
 
     def __init__(self, clock: Callable[[], float], max_users: int = MAX_USERS) -> None:
         """Create an empty memory.

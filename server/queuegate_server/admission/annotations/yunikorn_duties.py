@@ -65,7 +65,8 @@ def add_duties(
     pod = pod_metadata(POD, request.new)
     if not scope.adds_to_pod(pod):
         return response
-    # A pod of these has the annotation, or the patch adds it. So the members on the paths exist.
+    # Each of these pods has the annotation or gets it from the patch, so the parents of the paths
+    # exist.
     patch = [*response.patch, {"op": "add", "path": "/spec/schedulerName", "value": SCHEDULER}]
     if scope.is_labelled():
         namespace = request.namespace or DEFAULT_NAMESPACE

@@ -1,3 +1,3 @@
-"""Issues the webhook's certificate, and has the API server trust it: `queuegate-server admission
+"""Issues the webhook's certificate, and makes the API server trust it: `queuegate-server admission
 certificate`.
 """

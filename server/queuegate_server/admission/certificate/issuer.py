@@ -1,4 +1,5 @@
-"""Issues certificates for the webhook. The CA of each one signs nothing else: its key is not kept.
+"""Issues certificates for the webhook. Each certificate has its own CA, whose key is discarded
+after signing.
 
 `cryptography` is imported on first use, as in `files/certificates.py`.
 """
@@ -19,7 +20,7 @@ LIFETIME: Final = timedelta(days=365)
 RENEWED_BEFORE: Final = timedelta(days=120)
 """A certificate is replaced when it expires sooner than this."""
 _CLOCK_SKEW: Final = timedelta(hours=1)
-"""Certificates are valid this much earlier, for machines whose clocks are slow."""
+"""How far the start of validity is set back, for machines whose clocks are slow."""
 
 
 def why_renew(files: Mapping[str, bytes], host: str, now: datetime) -> str:
@@ -28,7 +29,7 @@ def why_renew(files: Mapping[str, bytes], host: str, now: datetime) -> str:
     Args:
         files: The content of the Secret.
         host: The name of the webhook's Service, NAME.NAMESPACE.svc.
-        now: The time, with its zone.
+        now: The current time, with a time zone.
     """
     from cryptography import x509  # noqa: PLC0415
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm  # noqa: PLC0415
@@ -64,7 +65,7 @@ def issue(host: str, now: datetime, before: Mapping[str, bytes]) -> dict[str, by
 
     Args:
         host: The name of the webhook's Service, NAME.NAMESPACE.svc.
-        now: The time, with its zone.
+        now: The current time, with a time zone.
         before: The content that is replaced. Its CA remains trusted until it expires, because
             servers present its certificate until they have read the new one.
     """
@@ -136,7 +137,9 @@ def _builder(
 
 
 def _usage(*, is_authority: bool) -> "KeyUsage":
-    """Return what a key signs: certificates, or handshakes."""
+    """Return the usage of a key: to sign certificates if `is_authority`, otherwise to sign
+    handshakes.
+    """
     from cryptography import x509  # noqa: PLC0415
 
     return x509.KeyUsage(

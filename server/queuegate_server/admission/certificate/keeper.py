@@ -14,7 +14,7 @@ from queuegate_server.admission.kubernetes_api import KubernetesApi, KubernetesA
 
 _LOG = logging.getLogger("queuegate_server.admission.certificate")
 SECONDS: Final = 10.0
-"""How often the objects are compared with what they must be."""
+"""How often the objects are compared with their desired state."""
 _REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
 _STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 _NOT_FOUND: Final = 404
@@ -39,13 +39,13 @@ class CertificateObjects:
 
 
 class CertificateKeeper:
-    """Compares the objects with what they must be, again and again.
+    """Repeatedly compares the objects with their desired state, and corrects them.
 
     Args:
         api: The API server, with an account that may read and update the Secret, and read and
             patch the configurations.
         objects: What to keep.
-        clock: Returns the time, with its zone.
+        clock: Returns the current time, with a time zone.
     """
 
     def __init__(
@@ -83,13 +83,14 @@ class CertificateKeeper:
             return files
         issued = issue(objects.host, self._clock(), files)
         data = {name: base64.b64encode(content).decode() for name, content in issued.items()}
-        # The version in its metadata makes the update fail if somebody else was faster.
+        # The version in its metadata makes the update fail if the Secret has changed in the
+        # meantime.
         self._request("PUT", path, {**secret, "data": data})
         _LOG.info("a certificate was issued", extra={"host": objects.host, "reason": reason})
         return issued
 
     def _trust(self, configuration: str, authorities: str) -> None:
-        """Have all webhooks of a configuration trust the CAs."""
+        """Make the API server trust the CAs for all webhooks of a configuration."""
         path = f"{_REGISTRATION}/{configuration}"
         try:
             found = self._request("GET", path)
@@ -103,7 +104,7 @@ class CertificateKeeper:
             if self._is_ours(each) and each["clientConfig"].get("caBundle") != authorities
         ]
         if webhooks:
-            # It merges the webhooks by their names.
+            # The API server merges webhooks by name.
             self._request("PATCH", path, {"webhooks": webhooks}, _STRATEGIC_MERGE)
             _LOG.info("the API server trusts the CA", extra={"configuration": configuration})
 
@@ -125,7 +126,7 @@ class CertificateKeeper:
 
 
 def _decoded(secret: _Object) -> dict[str, bytes]:
-    """Return the content of a Secret; nothing in place of what is not base64."""
+    """Return the content of a Secret. A value that is not base64 becomes empty."""
     found = {}
     for name, text in (secret.get("data") or {}).items():
         try:

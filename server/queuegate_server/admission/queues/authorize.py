@@ -87,8 +87,8 @@ class QueueAuthorizer:
 
         Raises:
             MalformedReview: The body is not a SubjectAccessReview.
-            RequestRefusal: The caller is not verified, so it may ask about anybody; or the body is
-                too long.
+            RequestRefusal: The caller is not verified, so it could ask about any user; or the body
+                is too long.
             CannotDecide: The question cannot be decided.
         """
         if not verified:
@@ -143,7 +143,7 @@ def read_question(body: bytes) -> tuple[str, Question | None]:
     if asked is None or (asked.group, asked.resource) not in _RESOURCES:
         return review.api_version, None
     access = _ACCESS.get(asked.verb)
-    # A queue has no subresources, so a subresource's name is that of a queue.
+    # A queue has no subresources, so the name of a subresource is taken as the name of a queue.
     named = [name for name in (asked.name, asked.subresource) if name]
     groups = spec.groups or spec.group or ()
     if len(groups) > MAX_REQUEST_GROUPS:

@@ -105,7 +105,8 @@ def _decoded(text: bytes) -> Generator[None, None, Mapping[str, Any] | None]:
         text = _without_managed_fields(text)
         yield
         yield from _limit_entries(text)
-    # Each collection would visit all objects decoded so far, which takes longer than decoding.
+    # Each garbage collection would visit all objects decoded so far, which takes longer than
+    # decoding.
     with decoding("an object"), no_garbage_collection():
         value: Mapping[str, Any] | None = _COMPLETE.decode(text)
     yield
@@ -155,7 +156,7 @@ def _without_managed_fields(text: bytes) -> bytes:
 
 
 def _abridged(text: bytes) -> Mapping[str, Any]:
-    """Return an object whose members are texts. It can only be compared with another one.
+    """Return an object whose members are text, and which can only be compared with another one.
 
     The metadata has only the labels and annotations. The rest is the text around the metadata.
     """

@@ -28,7 +28,7 @@ from queuegate_server.admission.server.review_limits import MAX_QUEUES
 from queuegate_server.settings.admission import YUNIKORN, Mode, QueueChecks
 
 UNQUEUED: Final = "unqueued"
-"""Stands for a scheduler in checks of objects that name no queue."""
+"""A placeholder for the scheduler in checks of objects that name no queue."""
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _UNCHECKED: Final = frozenset({"scale", "eviction", "ephemeralcontainers"})
@@ -125,7 +125,7 @@ def _names(
     settings: QueueChecks,
     places: Places,
 ) -> Generator[None, None, list[QueueName]]:
-    """Return the names in an object that replaces the old one, or is it. Raises TooComplex."""
+    """Return the names in an object, which is `old` itself or replaces it. Raises TooComplex."""
     found = []
     projects = unknown_projects(settings.schedulers.kai, owners_of(old))
     for name in find_names(kind, value or {}, places, projects):
@@ -151,9 +151,8 @@ def _has_queue(found: Iterable[QueueName], places: Places) -> bool:
 
 
 def _names_the_same(review: QueueReview, settings: QueueChecks) -> bool:
-    """Return whether a request cannot change a name, because only members that name none changed.
-
-    So the finalizers of an object that is too complex can be removed.
+    """Return whether a request cannot change a name, because only members without names changed.
+    This allows removing the finalizers of an object that is too complex to search.
     """
     new, old = review.new, review.old
     if new is None or old is None:
@@ -183,7 +182,7 @@ def _limit_queues(found: Iterable[QueueName]) -> None:
 
 
 def _identity(found: QueueName) -> tuple[str, str, str, str]:
-    """Return what identifies a name, to find it in the old object. List items may move."""
+    """Return a key that finds a name in the old object, even if list items have moved."""
     return found.scheduler, _INDEX.sub("[]", found.where), found.name, found.text
 
 
@@ -221,7 +220,7 @@ def _checks(
             obstacles.append(Obstacle(each.scheduler, each.where, str(error), mode))
             continue
         read.setdefault(each.where, {})[each.scheduler] = path
-        # Of several places that name the same queue, keep one that is denied, not warned about.
+        # If several places name the same queue, keep one where the mode is deny rather than warn.
         key = (path, each.access)
         if key not in checks or (mode is Mode.DENY and checks[key].mode is not Mode.DENY):
             checks[key] = RequiredCheck(

@@ -21,7 +21,7 @@ CORE: Final = "core"
 
 
 class KnownField(BaseModel):
-    """A field in which a scheduler reads the name of a queue. Lists on the way are searched."""
+    """A field in which a scheduler reads the name of a queue. Lists along the path are searched."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,14 +47,14 @@ class KnownKind(BaseModel):
     role: Literal["pod", "workload", "template", "other"]
     """`pod`: a built-in kind that is a pod or contains a template of pods. `workload`: a custom
     kind from whose templates operators create pods. `template`: a custom kind with templates,
-    labels or annotations that become those of pods only if another object refers to it, in another
-    object, or in pods that it selects. `other`: a kind without templates of pods, with fields or
-    labels that matter."""
+    labels or annotations that reach pods only through a reference from another object, by being
+    copied into another object, or by selecting the pods. `other`: a kind without templates of pods,
+    with fields or labels that matter."""
     labels_become_pods: bool = False
-    """Whether its own labels are or become those of pods."""
+    """Whether its own labels are, or become, labels of pods."""
     labels_go_to: Literal["", "referrers", "any pods"] = ""
-    """Whether pods of other objects get its templates or labels: of objects that refer to it, or
-    pods of any owner that it selects, so that its project may be joined with any node pool."""
+    """The pods of other objects that get its templates or labels: those of objects that refer to
+    it, or any pods that it selects, so that its project may meet any node pool."""
     refers_by: frozenset[str] | Literal["always"] | None = None
     """The members that refer to another object's template; `always` if it may also use one without
     such a member; none if it uses none."""
@@ -64,9 +64,9 @@ class KnownKind(BaseModel):
     """Whether it uses templates of built-in kinds, where a node pool needs no queue label beside
     it."""
     contains_objects_at: Steps = ()
-    """The paths to other objects in it, which an operator creates; lists do not count as levels. A
-    map elsewhere is not an object even if it has a `kind`, which pod templates may have in kinds
-    that keep unknown members."""
+    """The paths to the objects in it that an operator creates; lists do not count as levels. A map
+    elsewhere is not treated as an object, even if it has a `kind`: in kinds that keep unknown
+    members, a pod template may have one."""
     fields: tuple[KnownField, ...] = ()
     fetched: tuple[Steps, ...] = ()
     """Fields with the source of a template that the operator fetches later."""
@@ -101,7 +101,7 @@ def _of_role(role: str) -> tuple[Kind, ...]:
 NAMESPACE: Final[Kind] = ("", "Namespace")
 POD: Final[Kind] = ("", "Pod")
 RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplate")
-"""A kind that is no template of pods: a controller copies its labels to ResourceClaims."""
+"""A kind that is not a template of pods: a controller copies its labels to ResourceClaims."""
 POD_KINDS: Final[Sequence[Kind]] = _of_role("pod")
 """The built-in kinds that are pods or contain templates of pods."""
 WORKLOAD_KINDS: Final[Sequence[Kind]] = _of_role("workload")
@@ -113,7 +113,7 @@ RESOURCES: Final[Mapping[Kind, str]] = {kind: each.resource for kind, each in KN
 METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
     {("", "Binding"), *(kind for kind, each in KNOWN_KINDS.items() if each.labels_become_pods)}
 )
-"""The kinds whose own labels are or become those of pods. Not all operators copy annotations."""
+"""The kinds whose own labels are, or become, labels of pods. Not all operators copy annotations."""
 
 
 class HiddenPlace(NamedTuple):
@@ -122,7 +122,7 @@ class HiddenPlace(NamedTuple):
     path: Sequence[str]
     """The members from the object to the field."""
     stands_for: str
-    """What stands for the names in the template: FETCHED, or, if only text hides them, TEXT, or
+    """The placeholder for the names in the template: FETCHED, or, if only text hides them, TEXT, or
     PATCH for a JSON patch."""
 
 

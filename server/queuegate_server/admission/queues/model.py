@@ -8,29 +8,29 @@ from queuegate.policy.decision import Access, Decision
 from queuegate_server.settings.admission import Mode
 
 NOT_TEXT: Final = "{…}"
-"""Stands for a map or a list in place of a name. No queue has this name."""
+"""A placeholder for a map or a list where a name belongs. No queue has this name."""
 EXPRESSION: Final = "{expression}"
-"""Stands for a name that an expression will give. No queue has this name."""
+"""A placeholder for a name that an expression will give. No queue has this name."""
 FETCHED: Final = "{fetched}"
-"""Stands for all names in a template that is read from elsewhere."""
+"""A placeholder for all names in a template that is read from elsewhere."""
 UNREADABLE: Final = "{unreadable}"
-"""Stands for all names in labels that cannot be parsed."""
+"""A placeholder for all names in labels that cannot be parsed."""
 TEXT: Final = "{text}"
-"""Stands for all names in an object that is written as text."""
+"""A placeholder for all names in an object that is written as text."""
 PATCH: Final = "{patch}"
-"""Stands for all names in labels and annotations that a JSON patch may set."""
+"""A placeholder for all names in labels and annotations that a JSON patch may set."""
 OPTIONS: Final = "{options}"
-"""Stands for all names in options of a command."""
+"""A placeholder for all names in options of a command."""
 UNKNOWN_PROJECT: Final = "{project}"
-"""Stands for the name that KAI builds from a node pool and the project of another object."""
+"""A placeholder for the name that KAI builds from a node pool and another object's project."""
 UNKNOWN_REFERRER: Final = "{referrer}"
-"""Stands for the name that KAI builds from a node pool and the project of an object that refers to
-the one with the node pool."""
+"""A placeholder for the name that KAI builds from a node pool and the project of an object that
+refers to the one with the node pool."""
 UNKNOWN_TEMPLATE: Final = "{template}"
-"""Stands for the name that KAI builds from a node pool and the project in a template to which the
-object refers."""
+"""A placeholder for the name that KAI builds from a node pool and the project in a template to
+which the object refers."""
 UNKNOWN_POOL: Final = "{pool}"
-"""Stands for the name that KAI builds from a project and the node pool of another object."""
+"""A placeholder for the name that KAI builds from a project and the node pool of another object."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     UNKNOWN_PROJECT: "KAI may join the node pool with the project of the pod's owner, so the queue"
     " cannot be checked: in a pod, or in the template of a built-in kind, add the queue label"
@@ -83,7 +83,7 @@ class QueueName(NamedTuple):
     """The position of a missing field that would select the scheduler that reads the name; empty if
     there is none."""
     text: str = ""
-    """What the object contains in place of a name that is known only later; otherwise empty."""
+    """The placeholder for a name that will only be known later; otherwise empty."""
     is_joined: bool = False
     """Whether the scheduler joins the value with a label from another place."""
 
@@ -163,4 +163,5 @@ class QueueReview:
     """Why the new object cannot be searched; empty if it can. If not, both objects are abridged:
     they can only be compared."""
     dry_run: bool = False
-    """Whether the API server will not store the object. The answer is the same."""
+    """Whether this is a dry run, so the API server will not store the object. The answer is the
+    same."""

@@ -122,7 +122,7 @@ class QueueNames:
         """Return the path below which a place can name queues.
 
         Args:
-            place: A name in the place; which one does not matter.
+            place: Any name in the place.
             namespace: The object's namespace.
         """
         template = self._template(place)
@@ -136,7 +136,7 @@ class QueueNames:
 
         Args:
             path: The queue's path, below the one that `below` returns.
-            place: A name in the place; which one does not matter.
+            place: Any name in the place.
             namespace: The object's namespace.
 
         Returns:
@@ -186,7 +186,7 @@ class QueueNames:
 
 @functools.lru_cache(maxsize=100)
 def _pattern(template: str, namespace: str) -> re.Pattern[str]:
-    """Return the pattern of the paths from a template, with the group `queue`."""
+    """Return a pattern that matches the paths built from a template, with the group `queue`."""
     text = re.escape(template).replace(re.escape(_NAMESPACE), re.escape(namespace))
     first, *more = text.split(re.escape(_QUEUE))
     return re.compile(f"{first}(?P<queue>[^.]+){'(?P=queue)'.join(more)}", re.IGNORECASE)

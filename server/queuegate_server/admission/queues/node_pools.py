@@ -1,23 +1,23 @@
-"""Finds node pools and projects that KAI joins with those of another object. Pure.
+"""Finds node pools and projects that KAI may combine with those of another object. Pure.
 
 KAI builds the name PROJECT-NODEPOOL from the label `project` of the pod's top owner, else of the
 pod, and from the pod's node pool, unless one of the two has the label of a queue
 (`CalcPodGroupQueue` in `default_grouper.go`).
 
-A node pool or a project is refused where the other one is not known, unless the queue's label is
-beside it:
+A node pool is refused if its project is unknown, and a project if its node pool is unknown, unless
+the queue's label is beside it:
 
-- An object that has an owner, or a pod without a project, does not say which project its node pool
-  meets. The queue's label helps only in a pod and in a template of a built-in kind, whose
-  controllers copy all labels: operators may copy some, or remove the queue's.
-- A template that other objects refer to, or labels that other objects' pods get, may belong to any
+- In an object that has an owner, or in a pod without a project, the node pool's project is unknown.
+  The queue's label helps only in a pod and in a template of a built-in kind, whose controllers copy
+  all labels. Operators may copy only some labels, or remove the queue's label.
+- A template that other objects refer to, or labels that other objects' pods get, may meet any
   project.
-- An object that refers to such a template may get the template's project for its node pool. Its
-  own labels may decide instead: the queue's, or a project that the template cannot change.
-- A project that pods of others get may meet their node pools.
-- All this holds for an object within another one, too, such as a Workflow in a Sensor.
-- In an update, a node pool is refused only if it or an owner is new: the garbage collector removes
-  owners.
+- An object that refers to such a template may get the template's project for its node pool, unless
+  the object's own labels decide: the queue's label, or a project that the template cannot change.
+- A project that other objects' pods get may meet their node pools.
+- The same rules apply to an object within another one, such as a Workflow in a Sensor.
+- In an update, a node pool is refused only if it or an owner is new, because the garbage collector
+  removes owners.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -57,7 +57,7 @@ _UNKNOWN_KIND: Final = KnownKind(resource="", role="other")
 
 
 class _ConditionalName(NamedTuple):
-    """A name that counts if an object refers to another one."""
+    """A name that counts only if its object refers to another one."""
 
     object: "NodePools"
     name: QueueName
@@ -65,14 +65,15 @@ class _ConditionalName(NamedTuple):
 
 @dataclass(slots=True)
 class NodePools:
-    """Finds the node pools in one object where their project is unknown, or the reverse."""
+    """Finds the node pools in an object whose project is unknown, or the projects whose node pool
+    is.
+    """
 
     labels: Mapping[str, str]
-    """The labels that it finds, each with what stands for the name: UNKNOWN_PROJECT,
-    UNKNOWN_REFERRER or UNKNOWN_TEMPLATE for the label of a node pool, UNKNOWN_POOL for that of a
-    project."""
+    """The labels to find, each with the placeholder for the name: UNKNOWN_PROJECT, UNKNOWN_REFERRER
+    or UNKNOWN_TEMPLATE for the label of a node pool, UNKNOWN_POOL for that of a project."""
     queue_label: str
-    """The label of a queue, beside which they are accepted; empty if they never are."""
+    """The queue's label. The labels are accepted if this one is beside them; if empty, never."""
     metadata: Trail
     """The position of the object's own metadata."""
     searches_own_labels: bool
@@ -80,10 +81,10 @@ class NodePools:
     searches_templates: bool
     """Whether to search the labels in the templates of pods that the object contains."""
     new_owners: str
-    """The UIDs of the new owners. They are a part of each name, so that an update with a new owner,
-    whose project is another one, counts as naming a new queue."""
+    """The UIDs of the new owners. Each name contains them, so that an update with a new owner, who
+    may have another project, counts as naming a new queue."""
     conditional: list[_ConditionalName]
-    """Gets the names that count only if the object refers to another one."""
+    """Collects the names that count only if the object refers to another one."""
     references: frozenset[str] | None = None
     """The names count only if a map in the object has one of these members; None if they always
     count."""
@@ -93,7 +94,7 @@ class NodePools:
     """Whether a map in the object has one of the members."""
 
     def note_reference(self, members: Mapping[str, Any]) -> None:
-        """Note whether a map in the object refers to the template of another one."""
+        """Record whether a map in the object refers to another object's template."""
         self.refers = self.refers or any(members.get(name) for name in self.references or ())
         if self.around is not None:
             self.around.note_reference(members)
@@ -157,13 +158,13 @@ class UnknownProjects:
         trail: Trail | None = None,
         around: NodePools | None = None,
     ) -> NodePools | None:
-        """Return what finds node pools in an object; None if it would find none.
+        """Return a finder of the node pools in an object; None if it would find none.
 
         Args:
             kind: The object's group and kind.
             value: The object as JSON values.
             trail: The position of an object within the whole one.
-            around: What finds node pools around the position.
+            around: The finder for the object around the position, if any.
         """
         if around is not None and around.references is None:
             return around  # It finds at least as many.
@@ -184,9 +185,8 @@ class UnknownProjects:
         return replace(found, searches_own_labels=True, references=None, around=around)
 
     def conditional_names(self) -> Iterator[QueueName]:
-        """Yield the names that count because an object refers to another one.
-
-        Yield all if they are too many to know which do.
+        """Yield the names that count because an object refers to another one. Yield all names if
+        there were too many to keep.
         """
         is_full = len(self._conditional) >= _MAX_CONDITIONAL
         for each in self._conditional:
@@ -207,7 +207,7 @@ class UnknownProjects:
     def _of_template(
         self, kind: Kind, value: Mapping[str, Any], metadata: Trail
     ) -> NodePools | None:
-        """Return what finds node pools in a template, or in an object that refers to one."""
+        """Return a finder of the node pools in a template, or in an object that refers to one."""
         known = KNOWN_KINDS.get(kind, _UNKNOWN_KIND)
         labels = self._unknown_labels(known, _own_labels(value))
         if not labels:
@@ -230,7 +230,8 @@ class UnknownProjects:
     def _unknown_labels(self, known: KnownKind, own: object) -> dict[str, str]:
         """Return the labels that the object's pods may join with those of another object.
 
-        Each has what stands for the name that KAI builds. `own` are the object's own labels.
+        Each comes with the placeholder for the name that KAI builds. `own` are the object's own
+        labels.
         """
         node_pool = self._kai.node_pool_label
         if known.labels_go_to == "any pods":
@@ -247,7 +248,7 @@ class UnknownProjects:
 def unknown_projects(
     kai: KaiScheduler | None, known_owners: Collection[str] = ()
 ) -> UnknownProjects | None:
-    """Return what finds node pools whose project is unknown; None if KAI joins none.
+    """Return a finder of node pools whose project is unknown; None if KAI uses no projects.
 
     Args:
         kai: The settings of KAI; None if it is not listed.

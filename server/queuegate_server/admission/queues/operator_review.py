@@ -21,7 +21,7 @@ _QUEUES: Final = ("admission", "queues")
 _UNLIKE_USERS: Final = ("q7x", "wyx@vz.test", f"{SERVICE_ACCOUNT}zy:vw")
 """User names that share no letter. A pattern that matches all of them matches everyone."""
 _NO_ACCOUNT: Final = "q7x"
-"""The name of a service account that nobody has."""
+"""The name of a service account that does not exist."""
 _NAMESPACE: Final = re.compile(rf"{SERVICE_ACCOUNT}([a-z0-9][-a-z0-9]*):")
 _PART: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _MAX_NAMED: Final = 5

@@ -4,8 +4,7 @@ An operator may be trusted with the names of queues only if each kind from which
 checked when somebody creates an object of it. The operators in operators.toml are those of the
 kinds that Kueue (`pkg/controller/jobs`), KAI-Scheduler (`pkg/podgrouper/podgrouper/hub`), Volcano
 and YuniKorn integrate, and others in wide use. The page that is generated from it says where the
-accounts come from (`docs/generate/operators.py`). Which kinds are checked is not repeated here:
-`ListedKinds` knows it.
+accounts come from (`docs/generate/operators.py`). `ListedKinds` determines which kinds are checked.
 """
 
 from collections.abc import Sequence
@@ -30,15 +29,15 @@ class Operator(BaseModel):
 
     name: str
     accounts: tuple[Annotated[str, AfterValidator(_user)], ...] = ()
-    """The users that it is in its usual installations; none if its project does not publish
-    them. The file leaves out the prefix of service accounts."""
+    """Its user names in its usual installations; empty if its project does not publish them. The
+    file omits the prefix of service accounts."""
     kinds: Annotated[tuple[Kind, ...], BeforeValidator(in_groups)] = ()
     """The kinds from which it takes templates or names of queues."""
     chooses: bool = False
     """Whether its users choose queues in a way that the API server does not see, such as in a file
-    or on a page, so that the operator counts as a user."""
+    or on a page. If so, the operator counts as a user."""
     fetched: str = ""
-    """The templates that it may fetch from where nobody checks them."""
+    """The templates that it may fetch from places where nobody checks them."""
     condition: str = ""
     """When it may be trusted although it fetches templates; empty if never."""
 

@@ -70,8 +70,8 @@ class KeyPlace(NamedTuple):
     is_read_in_templates: bool = True
     """Whether the scheduler reads the key in templates of pods."""
     joined_label: str = ""
-    """A label that, anywhere in the object, adds a name: the key's value, a hyphen, and the
-    label's."""
+    """A label. Each of its values in the object adds a name: the key's value, a hyphen, and that
+    value."""
 
 
 class FieldPlace(NamedTuple):
@@ -120,7 +120,7 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
         KeyPlace(YUNIKORN, "yunikorn.apache.org/queue-name", _LABELS, groups=_RAY),
     ),
     KUEUE: (
-        # Kueue reads the label of the object that it queues, and passes over that object's pods.
+        # Kueue reads the label of the object that it queues, and ignores that object's pods.
         KeyPlace(KUEUE, _KUEUE_QUEUE, _LABELS, is_read_in_templates=False),
         # Kueue reads only the label, but another controller may copy the annotation into it.
         KeyPlace(KUEUE, _KUEUE_QUEUE, _ANNOTATIONS, is_read=False),

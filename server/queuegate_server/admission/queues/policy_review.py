@@ -37,7 +37,7 @@ MAX_READ_BYTES: Final = 256 * 1024
 process that serves reviews. Reading it blocks the event loop."""
 NO_LIMIT: Final = sys.maxsize
 NO_FILE: Final = SourceMap("settings", None)
-"""Stands for the origins of settings that are not known."""
+"""A placeholder for unknown origins of settings."""
 _SECTIONS: Final = ("queues", "authorize", "user_info")
 """The sections of `admission` that may need a policy, each with a partition and `groups`."""
 _QUEUES: Final = ("admission", "queues")

@@ -41,7 +41,7 @@ _FLINK_KEY: Final = re.compile(
 """A property of Flink that sets labels or annotations of pods: all of them, or the one whose key
 follows."""
 _FLINK_TEMPLATE: Final = "kubernetes.pod-template-file"
-"""Begins the names of properties with the path of a pod's template."""
+"""The prefix of the names of properties that contain the path of a pod's template."""
 _FLINK: Final = "kubernetes."
 _APPLICATION: Final = "mainApplicationFile"
 _ARGUMENTS: Final = "arguments"
@@ -63,13 +63,13 @@ class Unreadable(NamedTuple):
 
     name: str
     stands_for: str
-    """What stands for the names of queues: FETCHED, UNREADABLE or OPTIONS."""
+    """The placeholder for the names of queues: FETCHED, UNREADABLE or OPTIONS."""
     text: str
     """The property's value."""
 
 
 Found = Property | Unreadable | None
-"""What a step of the search finds."""
+"""The result of one step of the search."""
 
 
 @dataclass(slots=True)
@@ -226,10 +226,10 @@ def _quoted(text: str, start: int, quote: str) -> tuple[str, int]:
 def _pairs_in_yaml(text: str) -> list[tuple[str, str]]:
     """Return the entries of a map in YAML. Raises ValueError if the text is not one."""
     if "{" not in text and ": " not in text and "\n" not in text:
-        raise ValueError("no map in YAML")
+        raise ValueError("not a YAML map")
     document = read_yaml(text.encode(errors="replace"), "")
     if not isinstance(document.root, MappingNode) or document.diagnostics:
-        raise ValueError("no map in YAML")
+        raise ValueError("not a YAML map")
     return [
         (key, value.text if isinstance(value, ScalarNode) else NOT_TEXT)
         for key, (_, value) in document.root.entries.items()

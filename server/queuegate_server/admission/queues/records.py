@@ -28,7 +28,7 @@ from queuegate_server.settings.admission import Admission, Mode
 METHOD: Final = "AdmissionReview"
 CALLER: Final = "webhook"
 QUESTIONS: Final = "authorize"
-"""Stands for a scheduler in answers to `kubectl auth can-i`."""
+"""A placeholder for the scheduler in answers to `kubectl auth can-i`."""
 _RECORD_BYTES: Final = 512
 """The approximate size of an audit record."""
 _DENIALS: Final = frozenset({"denied", "refused"})

@@ -15,7 +15,7 @@ from queuegate_server.admission.queues.names import QueueNames
 from queuegate_server.runtime.pacing import Pace
 
 SECONDS: Final = 0.05
-"""How long a review may search."""
+"""How long a review may search, in seconds."""
 MAX_COUNTED: Final = 100
 """The maximum number of queues that are counted."""
 _CHUNK: Final = 500

@@ -81,11 +81,11 @@ class _Node(NamedTuple):
 _OF_POD: Final = _Node(
     {}, None, 0, MapRole.POD, None, in_spark=False, owner=POD, groups=frozenset(), node_pools=None
 )
-"""Stands for the metadata of a pod that an operator makes from properties."""
+"""A placeholder for the metadata of a pod that an operator creates from properties."""
 
 
 class _Seen(NamedTuple):
-    """What the search has seen in the object and needs elsewhere in it."""
+    """What the search has found in one part of the object and needs in others."""
 
     names: list[tuple[QueueName, str]]
     """The names that are joined with labels, each with the label."""
@@ -188,7 +188,7 @@ def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | 
 
 
 def _hidden(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | None]:
-    """Yield what stands for the names in a template that cannot be searched."""
+    """Yield the placeholders for the names in a template that cannot be searched."""
     for path, stands_for in HIDDEN.get(kind, ()):
         for text, trail in _fields(node.value, path, node.trail):
             if text and _hides(stands_for, text):
@@ -200,8 +200,8 @@ def _hidden(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | Non
 def _hides(stands_for: str, text: str) -> bool:
     """Return whether a text, or a map in its place, hides names of queues."""
     if stands_for == PATCH:
-        # It reaches labels and annotations by their path or in a value, with or without escapes,
-        # or by a copy.
+        # A patch may name labels and annotations in a path or a value, possibly escaped, or copy
+        # them.
         return any(part in text.lower() for part in ("metadata", "\\", '"from"'))
     return stands_for != TEXT or text != NOT_TEXT
 
@@ -209,7 +209,7 @@ def _hides(stands_for: str, text: str) -> bool:
 def _fields(
     value: object, path: Sequence[str], trail: Trail | None
 ) -> Iterator[tuple[str, Trail | None]]:
-    """Yield the texts at a path. Each item of a list counts. Also yield an empty text per item."""
+    """Yield the texts at a path, in each item of lists along it, and an empty text per item."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             below = Trail(trail, number)
@@ -227,7 +227,7 @@ def _fields(
 def _members(
     kind: Kind | None, node: _Node, members: Mapping[str, Any], *, is_object: bool
 ) -> Iterator[_Node]:
-    """Yield the members of a map that may contain names; `kind` is what it claims to be."""
+    """Yield the members of a map that may contain names; `kind` is the kind that the map states."""
     in_spark = node.in_spark or is_spark(kind)
     owner = kind if is_object and kind is not None else node.owner
     groups = node.groups
@@ -309,7 +309,7 @@ def _in_maps(
 def _unknown(
     stands_for: str, text: str, trail: Trail | None, node: _Node, readers: Iterable[KeyPlace]
 ) -> Iterator[QueueName]:
-    """Yield a name for each scheduler that may read one there, if the names are not known."""
+    """Yield a placeholder for each scheduler that may read a name there, if names are unknown."""
     position = where(trail)
     for scheduler in dict.fromkeys(each.scheduler for each in readers if _counts(each, node)):
         yield QueueName(scheduler, stands_for, position, Access.SUBMIT, text=text)
@@ -326,7 +326,7 @@ def _counts(place: KeyPlace, node: _Node) -> bool:
 
 
 def _is_overridden(place: KeyPlace, node: _Node, members: Mapping[str, Any]) -> bool:
-    """Return whether the scheduler ignores a key of a pod because of another one beside it.
+    """Return whether the scheduler ignores a key of a pod because another key is beside it.
 
     Elsewhere, both count: an operator may copy only one of them, or remove one.
     """
@@ -402,7 +402,7 @@ def _all_keys(places: Places) -> Iterator[KeyPlace]:
 
 
 def _note_labels(labels: Mapping[str, Any], places: Places, seen: _Seen) -> None:
-    """Note the labels with which names are joined."""
+    """Record the values of the labels with which names are joined."""
     for key in places.joined_labels:
         text = text_of(labels.get(key))
         if text:

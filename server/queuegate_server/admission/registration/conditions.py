@@ -64,7 +64,7 @@ OWNERS_CHANGE: Final = (
 """The owners of an object change, but are not all removed."""
 
 PODLESS_GROUPS: Final[Sequence[str]] = read_toml(__file__, "podless_groups.toml")["groups"]
-"""The API groups that contain no pods, or none but those of listed kinds."""
+"""The API groups whose unlisted kinds contain no pods."""
 _SECRETS: Final = "credential|kubeconfig|password|secret|token"
 """Matches the names of resources with secrets in any group, such as Rancher's tokens and
 kubeconfigs, Pinniped's TokenCredentialRequests, KubeVirt's UploadTokenRequests, SealedSecrets."""
@@ -151,8 +151,8 @@ def other_names_change(places: Places) -> list[Condition]:
 
 
 def unlisted_content_changes(places: Places) -> list[Condition]:
-    """Return the conditions that an unlisted kind may contain pods, and that an object of it
-    changes, but no queue that the object itself names, because another webhook is asked then.
+    """Return the conditions that an unlisted kind may contain pods, and that one of its objects
+    changes, except for the queues that it names itself, which another webhook checks.
     """
     change = f"{CONTENT_CHANGES}\n|| {OWNERS_CHANGE}" if _node_pools(places) else CONTENT_CHANGES
     return [

@@ -154,8 +154,8 @@ def _about_mode(mode: Mode, name: str) -> str:
         "objects are accepted without a warning."
     )
     return (
-        "The queues that objects name. The API server asks one of the webhooks, never several.\n"
-        f"{outage}\n{emergency_command(name)}"
+        "These webhooks check the queues that objects name. The API server calls only one of them "
+        f"for each request.\n{outage}\n{emergency_command(name)}"
     )
 
 

@@ -64,8 +64,8 @@ MAX_QUEUES: Final = 64
 MAX_NAME_BYTES: Final = 1_024
 """The maximum size of a user name or group name, as in gRPC requests."""
 MAX_STRANGERS_RUNNING: Final = 4
-"""The maximum number of lookups at once that callers without a certificate cause. A
-resolver's default limit is 64."""
+"""The maximum number of concurrent lookups for callers without a certificate. A resolver's default
+limit is 64."""
 MAX_STRANGERS_WAITING: Final = 64
 """The maximum number of reviews that wait for such a lookup."""
 MAX_MESSAGE: Final = 8 * 1024

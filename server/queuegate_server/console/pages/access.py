@@ -115,7 +115,7 @@ async def show(visit: Visit) -> View:
 
 
 async def _similar_queue(snapshot: Snapshot, asked: AccessQuery) -> str:
-    """Return the existing queue that was probably meant, if the one in question does not exist."""
+    """Return the existing queue that the user probably meant, if the requested one is missing."""
     served = snapshot.served.get(asked.partition)
     if served is None or not asked.queue:
         return ""

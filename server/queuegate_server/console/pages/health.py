@@ -152,7 +152,7 @@ def _audit_problems(audit: AuditLog) -> Iterator[str]:
         yield f"{number} {records} been lost since the server started."
     if number := audit.counts.refused:
         records = "audit record" if number == 1 else "audit records"
-        yield f"{number} {records} could not be written in time, so their calls failed."
+        yield f"{number} {records} could not be written in time, so the calls failed."
 
 
 PAGE: Final = Page("Health", "health", (Route("GET", "health", health),))

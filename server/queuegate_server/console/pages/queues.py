@@ -40,7 +40,7 @@ _WITHOUT_RESOLVER: Final = {
     YUNIKORN_DEFAULT: "so each group is treated as a user of the same name",
     YARN_DEFAULT: "so nobody is listed because of a group",
 }
-"""What it means that a partition has no resolver, by the type that is used instead."""
+"""The consequence if a partition has no resolver, by the type of resolver that is used instead."""
 
 
 class Chip(NamedTuple):
