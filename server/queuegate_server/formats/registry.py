@@ -299,7 +299,9 @@ def _check_policy(
 def _remarks(
     format_name: str, text: OpenedText, file: str, loaded: LoadResult, options: FormatOptions
 ) -> Iterable[Diagnostic]:
-    """Return what shims miss in a queues.yaml, or what YARN decides without asking queuegate."""
+    """Return notes on what shims miss in a queues.yaml, or on what YARN decides without
+    queuegate.
+    """
     if format_name == YUNIKORN:
         return missing_default_partition(file, loaded.partitions)
     if format_name not in SCHEDULERS or options.yarn.site is None or not loaded.partitions:

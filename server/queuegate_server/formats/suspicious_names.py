@@ -122,7 +122,8 @@ _EVERYONE: Final = re.compile(
     r"(?i)(?:any|every)(?:one|body)|all|any|\*\*|\.\*|%|true|yes|on|allow"
 )
 _ONLY_ALONE: Final = re.compile("(?i)nobody|empty|all|any|allow|on|--?|deny|denied")
-"""Words that mean something else, or do occur as names, beside others."""
+"""Words reported only if they are alone: among other words, they may be names or mean something
+else."""
 
 
 def suspicious_text(text: str, wording: Wording) -> Iterator[Finding]:

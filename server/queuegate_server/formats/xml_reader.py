@@ -17,8 +17,8 @@ MIN_ELEMENTS: Final = 200_000
 MAX_ELEMENTS: Final = 2_000_000
 """The maximum number of elements of any document. Each takes up to 300 bytes."""
 BYTES_PER_ELEMENT: Final = 16
-"""A document may have one element for each so many bytes, and at least MIN_ELEMENTS. A property
-takes three elements and about 80 bytes."""
+"""The number of bytes that a document needs for each element beyond MIN_ELEMENTS. A property takes
+three elements and about 80 bytes."""
 
 
 @dataclass(slots=True, eq=False)

@@ -36,8 +36,8 @@ MIN_NODES: Final = 500_000
 MAX_NODES: Final = 5_000_000
 """The maximum number of nodes, with aliases expanded, of any text. Each takes up to 500 bytes."""
 BYTES_PER_NODE: Final = 6
-"""A text may have one node for each so many bytes, and at least MIN_NODES. A policy whose queues
-have nothing but short names has one for every seven bytes."""
+"""The number of bytes that a text needs for each node beyond MIN_NODES. A policy whose queues have
+only short names has a node for every seven bytes."""
 
 _MERGE: Final = "<<"
 _VERSION: Final = (1, 1)

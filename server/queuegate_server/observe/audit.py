@@ -64,7 +64,7 @@ class AuditCounts:
     failed_writes: int = 0
     """Failed writes, and failed attempts to force records to disk."""
     waiting_bytes: int = 0
-    """The memory of the records that are not written yet."""
+    """The memory used by records that are not written yet, in bytes."""
 
 
 class AuditLog:
@@ -88,7 +88,7 @@ class AuditLog:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the last write succeeded and the current write, if any, is not hanging."""
+        """Whether the last write succeeded and the current write, if any, is not stuck."""
         return self._last_succeeded and not self._hangs()
 
     async def append(self, records: Records, number: int, size: int) -> bool:
@@ -129,7 +129,7 @@ class AuditLog:
             _LOG.error("audit records were lost: the audit log could not be written at shutdown")
 
     def _hangs(self) -> bool:
-        """Return whether a write is hanging. If so, `append` must not wait for new writes."""
+        """Return whether a write is stuck. If so, `append` must not wait for new writes."""
         began = self._writing_since
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 

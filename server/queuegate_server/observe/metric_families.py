@@ -1,7 +1,7 @@
 """The names, kinds, labels and help texts of the metrics, from metrics.toml.
 
 `SERVER` holds those of the server, and of what decides inside the webhook; `WORKERS` those of the
-parent of several workers; `WEBHOOK` the webhook's own.
+supervisor of several workers; `WEBHOOK` the webhook's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Family(NamedTuple):
     """The definition of a metric."""
 
     name: str
-    """Its name, of a counter without `_total`."""
+    """Its name; for a counter, without `_total`."""
     kind: str
     """counter, gauge or histogram."""
     text: str

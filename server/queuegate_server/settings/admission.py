@@ -101,7 +101,7 @@ def _field(text: str) -> str:
 
 
 def _like(pattern: re.Pattern[str]) -> WithJsonSchema:
-    """Return the schema, for the values of the Helm chart, of text that must match a pattern."""
+    """Return the Helm chart's value schema for text that must match a pattern."""
     return WithJsonSchema({"type": "string", "pattern": f"^(?:{pattern.pattern})$"})
 
 
@@ -242,8 +242,8 @@ class KaiScheduler(FlatScheduler):
 
 
 class CustomPlace(Scheduler):
-    """A place of your own where objects name a queue by its full path: a label or annotation at
-    any depth of an object, or a field of one kind.
+    """A custom place where objects name a queue by its full path: a label or annotation at any
+    depth of an object, or a field of one kind.
     """
 
     label: LabelKey | None = None

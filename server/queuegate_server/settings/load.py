@@ -74,7 +74,8 @@ _RBAC: Final = "kubernetes"
 """The key of a policy that is RBAC. A policy file on the command line replaces its manifests."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
 _STRICT: Final = "admission"
-"""The section where a key without a value is an error. A default might switch off a check."""
+"""The section where a key without a value is an error, because a default might switch off a
+check."""
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 
 

@@ -42,7 +42,7 @@ def _partition_name(name: str) -> str:
 
 
 def _paths(value: object) -> object:
-    """Return a list of paths for a single one, which `--policy` gives."""
+    """Wrap a single path, as `--policy` gives it, in a list."""
     return [value] if isinstance(value, str) else value
 
 
@@ -55,10 +55,10 @@ class KubernetesPolicy(Section):
     """Files and folders with roles, bindings and queues, as `kubectl get -o yaml`, `helm template`
     and `kustomize build` print them. A folder stands for all YAML and JSON files below it."""
     verb: Annotated[str, Field(pattern=r"^[a-z]+$")] = "use"
-    """The verb that a rule grants on a queue for its use."""
+    """The verb on a queue that allows its use, in RBAC rules."""
     namespaced_grants: bool = False
-    """Whether objects in a namespace may use a queue of KAI-Scheduler or Volcano, which has no
-    namespace, because a RoleBinding in theirs grants it. A user with rights on all resources of a
+    """Whether a RoleBinding may allow objects in its namespace to use a queue of KAI-Scheduler or
+    Volcano, although such a queue has no namespace. A user with rights on all resources of a
     namespace may then use every such queue there."""
 
     @property

@@ -17,9 +17,9 @@ from queuegate_server.identity.resolver_types import (
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 
 NAME: Final = "NAME"
-"""Stands for a name that users choose, such as a partition's."""
+"""A placeholder for a name that users choose, such as a partition's."""
 _ALTERNATIVES: Final = ("admission", "queues", "schedulers")
-"""A section whose subsections concern different things. A key of one has no use in another."""
+"""A section with unrelated subsections. A key of one makes no sense in another."""
 _RESOLVER: Final = len(("resolvers", NAME))
 
 
@@ -110,5 +110,5 @@ def _written(path: tuple[str, ...], section: Sequence[str]) -> str:
         if part == NAME and any(
             parts[depth] in place.keys for place in places() if place.path == path[: depth + 1]
         ):
-            parts[depth] = NAME  # a key is where the name belongs
+            parts[depth] = NAME  # the path has a key where a name belongs
     return ".".join(parts)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from queuegate_server.files.toml import read_toml
 
 NAME: Final = "NAME"
-"""Stands for a name that users choose."""
+"""A placeholder for a name that users choose."""
 
 
 class RemovedSetting(NamedTuple):
@@ -22,7 +22,7 @@ class RemovedSetting(NamedTuple):
     value: str = ""
     """What always applies now; empty if another setting decides."""
     instead: str = "nothing"
-    """What to do for those who have set the key."""
+    """What to do instead, for users who have set the key."""
     constant: str = ""
     """The constant with the value: its module and name."""
     resolver_types: Sequence[str] = ()
@@ -37,7 +37,7 @@ class RemovedOption(NamedTuple):
     name: str
     """The option, with its dashes."""
     instead: str
-    """What to do for those who have used it."""
+    """What to do instead, for users who have passed it."""
 
 
 @cache
@@ -59,7 +59,7 @@ def removed_options() -> Sequence[RemovedOption]:
 
 
 def removed_option(command: str, name: str) -> RemovedOption | None:
-    """Return what is known about an option of a command, if it is one that was removed.
+    """Return the entry about a command's option, if the option was removed.
 
     Args:
         command: The program and the command, such as `queuegate-server convert`.
@@ -72,7 +72,7 @@ def removed_option(command: str, name: str) -> RemovedOption | None:
 
 
 def removed_setting(keys: Sequence[str | int], resolver_type: str) -> RemovedSetting | None:
-    """Return what is known about the key at a path, if it is one that was removed.
+    """Return the entry about the key at a path, if the key was removed.
 
     Args:
         keys: The path of the key.

@@ -1,5 +1,5 @@
 """The findings of `validate`, `lint` and other commands that read policies, as data.
 
-`finding` says what an entry holds. `table` reads the TOML files, one for each subject, and returns
-a finding by its identifier; SARIF and the reference read the same tables.
+`finding` defines an entry. `table` reads the TOML files, one for each subject, and returns a
+finding by its identifier; SARIF and the reference read the same tables.
 """

@@ -1,4 +1,4 @@
-"""What an entry of the tables of findings holds."""
+"""The entries of the tables of findings."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,15 +11,15 @@ class Severity(StrEnum):
     """The file is refused."""
     WARNING = "warning"
     NOTE = "note"
-    """A fact to know, not a mistake. Only commands show notes."""
+    """A fact worth knowing, not a mistake. Only commands show notes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a command says about a mistake, and what to do about it."""
+    """What a command reports about a mistake, and how to correct it."""
 
     identifier: str
-    """Names the finding in SARIF, JSON and the reference."""
+    """The name of the finding in SARIF, JSON and the reference."""
     severity: Severity
     message: str
     """The message. In a table it may have fields, as in `str.format`."""

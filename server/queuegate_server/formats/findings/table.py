@@ -1,7 +1,7 @@
 """The findings by identifier, from one TOML file for each subject.
 
-A key before the first entry of a file holds for all entries without it. A value `$name` stands
-for a phrase in `phrases.toml`.
+A key before the first entry of a file applies to all entries that lack it. A value `$name` refers
+to a phrase in `phrases.toml`.
 """
 
 from collections.abc import Mapping

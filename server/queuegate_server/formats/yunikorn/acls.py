@@ -79,7 +79,7 @@ class AclReader:
         return acl
 
     def _parse(self, text: str) -> Acl | Finding:
-        """Return the ACL, or why it is none."""
+        """Return the ACL, or the finding that says why the text is not an ACL."""
         try:
             return _too_many_lists(text) or parse(text, self.names)
         except AclError:

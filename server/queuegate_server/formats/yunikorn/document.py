@@ -48,15 +48,16 @@ _PLACES: Final[Mapping[str, Collection[str]]] = {
     "a partition": PARTITION,
     "the document": _DOCUMENT,
 }
-"""The keys of each place, for keys that are in another one. The first place applies."""
+"""The keys that belong in each place, for keys found elsewhere. The first place with the key
+applies."""
 _INSIDE: Final = {
     "the document": ("a partition",),
     "a limit": ("a queue", "resources"),
     "a placement rule": ("a filter",),
     "a filter": ("a placement rule",),
 }
-"""The places to which a key is more likely to belong than to the first one, by the mapping in which
-it stands."""
+"""The places where a key is more likely to belong than in the first one, by the mapping that
+contains it."""
 _IN_MANY_PLACES: Final = frozenset({"name", "type"})
 
 

@@ -72,7 +72,7 @@ class Fields:
         Args:
             diagnostics: Receives the faults.
             elsewhere: Returns the remedy for an unknown key that belongs in another place, given
-                the key, the mapping in which it stands, and the partition; "" for other keys.
+                the key, the mapping that contains it, and the partition; "" for other keys.
         """
         self._diagnostics = diagnostics
         self._elsewhere = elsewhere

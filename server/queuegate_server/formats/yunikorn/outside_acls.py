@@ -1,4 +1,4 @@
-"""Collects the groups on which placement and limits depend, beside those in ACLs."""
+"""Collects the groups on which placement and limits depend, in addition to those in ACLs."""
 
 from queuegate.policy.names import is_group_name
 from queuegate_server.formats.yunikorn.model import PartitionConfig
