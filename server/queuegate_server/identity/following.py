@@ -82,7 +82,7 @@ class _Reports:
         self._reached: tuple[float, bytes | None] | None = None
 
     def start(self, position: bytes | None, extend: Callable[[], None]) -> None:
-        """Note that the resolver starts to follow its source at a position."""
+        """Record that the resolver starts to follow its source at a position."""
         self.position, self.extend, self.following_since = position, extend, None
         self.starts += 1
         self._reached = None

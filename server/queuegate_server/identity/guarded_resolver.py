@@ -46,8 +46,9 @@ QUEUE_REFRESH_SHARE: Final = 8
 """Replaces `REFRESH_SHARE` while lookups are queued. A flood of new names must not stop refreshes,
 or cached groups would become too stale to use."""
 BREAKER_FAILURES: Final = 5
-"""The number of different users in a row whose lookups must fail before the source is paused. Fewer
-may have broken entries; more would each wait for `lookup_timeout`."""
+"""The number of different users in a row whose lookups must fail before the source is paused. A
+smaller number of users might just have broken entries; with a larger one, more users would wait for
+`lookup_timeout`."""
 BREAKER_PAUSE_SECONDS: Final = 1.0
 """How long a failing source is paused before a trial lookup. One lookup a second is no load even
 for a source that recovers, and a longer pause would refuse new users after it has."""
@@ -128,8 +129,8 @@ class CircuitBreaker:
     The breaker opens for `BREAKER_PAUSE_SECONDS` after lookups have failed for `BREAKER_FAILURES`
     different users in a row. Repeated failures for one user count once, because only that user's
     entry may be broken. A failure counts as a success if the source works, and a lookup does not
-    count at all if the source was not asked or is too busy: a busy source says how long it must be
-    spared.
+    count at all if the source was not asked or is too busy: a busy source states itself how long to
+    wait.
     """
 
     name: str

@@ -266,7 +266,7 @@ class ResolverManager:
 
 
 def _identity(key: ResolverKey, resolver: _OpenResolver) -> tuple[str, str, str, str]:
-    """Return what distinguishes a resolver from those with other settings."""
+    """Return a value that distinguishes a resolver from those with other settings."""
     options_json = resolver.options.model_dump_json(fallback=repr)
     return (*key, repr(resolver.resolver_type), options_json)
 
@@ -286,7 +286,7 @@ def unusable_resolvers(
 
 
 def looks_up_groups(settings: IdentitySettings, partition: Partition) -> bool:
-    """Return whether a partition's resolver, or one of its chain, has a source of groups."""
+    """Return whether a partition's resolver, or one in its chain, has a source of groups."""
     keys = _members(settings, _key(settings, partition))
     types = (
         settings.resolvers[each.name].type if each.defined_in == "settings" else each.name

@@ -2,11 +2,11 @@
 
 Resolvers that can list members implement `members` with the signature in `Listings`. If `members`
 raises ListingLimit, all pending groups are marked as incomplete. Resolvers that can list users
-implement `all_users`, which returns names, or a UserListing if only users are missing whose data
-cannot be used; if others may be, it must raise CannotListUsers. Both may raise other exceptions,
-must not block the event loop, and must stop when cancelled. Lists may include users who
-are not in the group or do not exist, because each user is looked up before being shown. A list from
-which members may be missing must be marked as incomplete.
+implement `all_users`, which returns names, or a UserListing if the only missing users are those
+whose data cannot be used; if any others may be missing, it must raise CannotListUsers. Both may
+raise other exceptions, must not block the event loop, and must stop when cancelled. Lists may
+include users who are not in the group or do not exist, because each user is looked up before being
+shown. A list from which members may be missing must be marked as incomplete.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ USERS_SECONDS: Final = 300.0
 """The time limit for listing all users. Generous, because only command-line tools do this."""
 
 SEVERAL_GROUPS: Final = "several groups have this name"
-"""Why no members are listed for a name that must stand for one group only."""
+"""Why no members are listed for a name that must identify a single group."""
 _NOT_REACHED: Final = "the preceding groups took too long"
 
 

@@ -15,7 +15,7 @@ class KnownUser:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchUser:
-    """The outcome of a lookup for a user who does not exist, or counts as one."""
+    """The outcome of a lookup for a user who does not exist, or is treated as nonexistent."""
 
     detail: str
     """A human-readable reason."""
@@ -23,7 +23,7 @@ class NoSuchUser:
     """Whether the source said so. False if the name alone shows that no user can have it."""
     is_final: bool = field(default=False, compare=False)
     """Whether the source refuses the user, whose account is disabled for example. A chain then asks
-    no other source, which may know the user as well."""
+    no other source, even though another one may know the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class LookupFailure:
     """Whether the lookup was rejected because too many were in progress."""
     source_works: bool = False
     """Whether the source answered, but has data about this user that must not be used, such as
-    several groups of one name. Anyone who can cause that must not stop the lookups of others."""
+    several groups of one name. Anyone who can cause this must not be able to stop other users'
+    lookups."""
 
 
 Outcome = KnownUser | NoSuchUser | LookupFailure

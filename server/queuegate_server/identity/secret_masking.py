@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 
 MASK: Final = "…"
 MIN_ENCODED: Final = 4
-"""The minimum number of characters of Base64 that are taken for a secret. Fewer occur in words."""
+"""The minimum number of Base64 characters that are treated as a secret. Fewer occur in words."""
 _BITS: Final = 6
 """The number of bits in a character of Base64."""
 _END: Final = r"(?:[\w+/-](?![\w+/-]))?(?:=|%3[Dd]){0,2}"
@@ -21,7 +21,7 @@ _URL_SAFE: Final = {"+": "-", "/": "_"}
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which a mark stands for each secret.
+    """Return a text in which each secret is replaced by a mark.
 
     Secrets are found as they are, with each byte escaped as in URLs, with some or all of their
     special characters escaped as in URLs, forms (RFC 1866, section 8.2.1), JSON or HTML, and in

@@ -1,4 +1,4 @@
-"""Checks that names of groups stand for one group only."""
+"""Checks that each group name identifies a single group."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final
@@ -14,10 +14,9 @@ that the next one gets further."""
 
 
 class UniqueNames:
-    """Checks that each of a user's group names stands for one group only.
-
-    If anyone can create a group with the name of another one, a name must not grant what was meant
-    for the other. The check of a name is valid for `UNIQUE_SECONDS`, but only for the same group.
+    """Checks that each of a user's group names identifies a single group. If anyone can create a
+    group with another group's name, the name must not grant what was meant for the other group. The
+    check of a name is valid for `UNIQUE_SECONDS`, but only for the same group.
 
     Args:
         fault: Returns the exception to raise for a name that is not unique.

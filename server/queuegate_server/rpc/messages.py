@@ -48,7 +48,7 @@ _SUBJECT_KINDS: Final = {
 }
 _MAX_UINT64: Final = 2**64 - 1
 MAX_ENTRIES: Final = 100
-"""The maximum number of entries in the explanation of an ACL that is made of bindings."""
+"""The maximum number of entries in the explanation of an ACL that is built from role bindings."""
 _SEVERITIES: Final = {
     severity: policy_pb2.Severity.Value(f"SEVERITY_{severity.name}")
     for severity in (Severity.ERROR, Severity.WARNING)
@@ -137,7 +137,9 @@ def grant_message(grant: Grant, nested: Iterable[str] = ()) -> access_pb2.Access
 
 
 def acl_entries(acl: Acl, first: str = "") -> Iterator[access_pb2.AclEntry]:
-    """Yield the entries of an ACL that is made of bindings, the one named `first` first."""
+    """Yield the entries of an ACL that is built from role bindings, starting with the one named
+    `first`.
+    """
     kinds = ((SubjectKind.USER, acl.origins.users), (SubjectKind.GROUP, acl.origins.groups))
     entries = [(kind, name, origins) for kind, names in kinds for name, origins in names.items()]
     for kind, name, origins in sorted(entries, key=lambda each: (each[1] != first, each)):

@@ -70,8 +70,8 @@ class PolicyServicer:
     own_gates: Callable[[], Sequence[ConnectedGate]] = tuple
     """Returns the gates that are connected to this process."""
     checking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    """Held while a caller's text is parsed, because a parser may take half of a container's
-    memory."""
+    """The lock held while a caller's text is parsed, because a parser may take half of a
+    container's memory."""
     _validations: int = field(default=0, init=False)
 
     async def GetPolicy(self, data: bytes) -> bytes:

@@ -174,7 +174,7 @@ def is_valid_user_name(name: str) -> bool:
 def trusted_groups(
     user: str, groups: Sequence[str] | None, served: ServedPartition, *, trusted: bool
 ) -> Sequence[str] | None:
-    """Return the groups that count without a look-up; None to look them up.
+    """Return the user's effective groups if they are known without a lookup; None to look them up.
 
     These are the asserted groups, if the partition and the caller's rights allow them.
     """

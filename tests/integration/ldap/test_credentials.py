@@ -162,7 +162,7 @@ async def test_row_14_password_file_that_hangs_is_a_failure(
     finally:
         answers.set()
     assert isinstance(outcome, LookupFailure)
-    assert "reading the password is hanging" in outcome.detail
+    assert "reading the password file is stuck" in outcome.detail
 
 
 async def test_anonymous_bind_must_be_configured(resolver: Build, directory: Slapd) -> None:

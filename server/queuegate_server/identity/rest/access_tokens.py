@@ -26,7 +26,7 @@ RENEWAL_PAUSE: Final = 10.0
 """How long to wait after a failed renewal while the old token is still valid, in seconds."""
 REJECTED_SECONDS: Final = 60.0
 """The pause after rejected credentials, unless their file changes. Repeated attempts would lock the
-account at some providers; a correction on their side counts within a minute."""
+account at some providers; a correction on the provider's side takes effect within a minute."""
 MAX_LIFETIME: Final = 86_400.0
 _TOKEN: Final = re.compile(r"[\x21-\x7E]{1,6144}")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")

@@ -1,6 +1,5 @@
-"""The limits of what an identity provider may answer. The setting `max_groups` is another one.
-
-An answer beyond a limit is a fault, never a shorter answer, and too many changes concern everybody.
+"""Limits on the answers of an identity provider. The setting `max_groups` is another one. An answer
+beyond a limit is a fault and is never shortened; too many changes count as affecting all users.
 """
 
 from typing import Final
@@ -10,9 +9,10 @@ MAX_SMALL_BODY_BYTES: Final = 64 * 1024
 """The maximum size of a token's or an error's body."""
 MAX_OVERHEAD_BYTES: Final = 32 * 1024
 """The maximum size of an answer besides its body: headers, informational answers, and the framing
-of chunks. The framing may have a share of the body more."""
+of chunks. The framing may take more in proportion to the body; see FRAMING_SHARE."""
 FRAMING_SHARE: Final = 8
-"""The framing may be this many times smaller than the body: chunks of 60 bytes are."""
+"""The body must be at least this many times larger than its additional framing, as it is with
+chunks of 60 bytes."""
 MAX_INFORMATIONAL: Final = 16
 """The maximum number of informational answers before an answer."""
 MAX_VALUES: Final = 50_000
@@ -28,11 +28,12 @@ MAX_SIMILAR_USERS: Final = 100
 """The maximum number of users of Keycloak whose attributes differ only in case."""
 
 MAX_AFFECTED: Final = 100
-"""If an answer concerns more users, everybody is affected."""
+"""If an answer affects more users, it counts as affecting all users."""
 MAX_DELTA_PAGES: Final = 100
-"""If Microsoft Graph has more pages of changes, everybody is affected."""
+"""If Microsoft Graph has more pages of changes, they count as affecting all users."""
 MAX_LOG_PAGES: Final = 10
-"""If Okta has more pages of new events, everybody is affected, and the others are read next."""
+"""If Okta has more pages of new events, they count as affecting all users, and the others are read
+next."""
 MAX_EVENT_PAGES: Final = 10
-"""The maximum number of pages of Keycloak's events to read. If all of their events are new,
-everybody is affected."""
+"""The maximum number of pages of Keycloak's events to read. If all of their events are new, they
+count as affecting all users."""

@@ -25,7 +25,7 @@ from queuegate_server.identity.rest.faults import (
 )
 
 DEFAULT_PAUSE: Final = 10.0
-"""The pause after a refusal that names none, in seconds."""
+"""The pause after a refusal that states none, in seconds."""
 MIN_PAUSE: Final = 1.0
 MAX_PAUSE: Final = 300.0
 """The bounds of a pause that an answer asks for, in seconds."""
@@ -58,8 +58,7 @@ class HttpAnswer:
 def requested_pause(headers: Mapping[str, str]) -> float | None:
     """Return the pause that an answer asks for, in seconds; None if it asks for none.
 
-    A shorter or longer pause than `MIN_PAUSE` and `MAX_PAUSE` counts as that one; an unreadable
-    one, as `DEFAULT_PAUSE`.
+    The pause is clamped to `MIN_PAUSE` and `MAX_PAUSE`; an unreadable one becomes `DEFAULT_PAUSE`.
 
     Retry-After is defined in RFC 9110, 10.2.3. Okta instead sends X-Rate-Limit-Remaining and
     X-Rate-Limit-Reset (in Unix seconds).

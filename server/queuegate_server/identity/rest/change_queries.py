@@ -1,4 +1,4 @@
-"""Follows a provider that can be asked, every few seconds, what has changed."""
+"""Follows a provider by asking it every few seconds what has changed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -30,10 +30,12 @@ class ChangeQuery(Protocol):
         """Where another query can continue."""
 
     async def begin(self) -> None:
-        """Begin at the present, without a position."""
+        """Start from the present, without a position."""
 
     def resume(self, position: bytes) -> None:
-        """Continue at a position. If it is unknown, `changed` returns that all are affected."""
+        """Continue from a position. If it is unknown, `changed` reports that all users are
+        affected.
+        """
 
     async def changed(self) -> AffectedIds:
         """Return the users whose groups may have changed since the last call."""
@@ -60,8 +62,8 @@ async def follow(
         interval: The pause between two questions, in seconds.
         repeat_after: When a change is reported again, in seconds, because the lookup after the
             first report may have got old groups.
-        is_vague: Whether callers may spell names in any case, so that every change concerns
-            everybody.
+        is_vague: Whether callers may spell names in any case, so that every change affects all
+            users.
     """
 
     async def changed() -> Collection[str] | None:
@@ -77,7 +79,7 @@ async def follow(
     reports = RepeatedReports(sink, repeat_after)
     try:
         if sink.position is None:
-            await query.begin()  # everybody is invalidated now
+            await query.begin()  # all users are invalidated now
             sink.reached(query.position)
         else:
             query.resume(sink.position)

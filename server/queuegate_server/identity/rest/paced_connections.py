@@ -25,8 +25,8 @@ from queuegate_server.runtime.pacing import ANSWERS, FREE_SECONDS
 _PIECE_BYTES: Final = 8192
 """The most that is parsed at once. As one-byte chunks, it takes a few milliseconds."""
 _LONG_ANSWER_PAUSES: Final = 4
-"""How many times longer the pauses are once an answer is longer than a piece. Each of a hostile
-provider's answers is, and there are as many of them as connections."""
+"""The factor by which pauses grow once an answer is longer than a piece. A hostile provider can
+send such an answer on every connection."""
 
 
 class ExcessiveAnswer(aiohttp.ClientError):
@@ -169,7 +169,7 @@ class _PacedHandler(ResponseHandler):
             self._turn = None
 
     def _end(self) -> None:
-        """Report that the connection ended, if that was put off."""
+        """Report that the connection ended, if this report was postponed."""
         if self.transport is None:
             self._drop_waiting()
         if self._lost is not None and not self._waiting:

@@ -1,4 +1,4 @@
-"""What the providers do: the interface, and what Entra and Okta do alike.
+"""The interface of providers, and the code that Entra and Okta share.
 
 Keycloak names groups by their paths, and has groups within groups: `resolvers/keycloak/realm.py`.
 """
@@ -49,7 +49,7 @@ class Provider(ABC):
 
     @abstractmethod
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, except users whom they cannot know."""
+        """Return the names by which callers know users, omitting users without such a name."""
 
     @abstractmethod
     async def follow(self, sink: ChangeSink) -> None:
@@ -101,7 +101,7 @@ class GroupsWithIds(Provider):
 
     @abstractmethod
     async def id_of(self, name: str) -> str | NoSuchUser:
-        """Return the id of the user of a name, if the user may be used."""
+        """Return the id of the user with a name, if the account may be used."""
 
     @abstractmethod
     def groups_of(self, user: str) -> Pages:
@@ -109,7 +109,7 @@ class GroupsWithIds(Provider):
 
     @abstractmethod
     def name_of(self, group: Mapping[str, Any]) -> str | None:
-        """Return a group's name; None if the group does not count."""
+        """Return a group's name; None if the group is ignored."""
 
     @abstractmethod
     async def group(self, key: str) -> Any:
@@ -184,7 +184,7 @@ class GroupsWithIds(Provider):
     async def _groups_named(
         self, name: str, listing: MemberListing
     ) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield the groups that a name stands for."""
+        """Yield the groups that a name identifies."""
         if not self._names_are_ids:
             async for group in self._search([name], listing):
                 if self._has_name(group, name):

@@ -81,7 +81,7 @@ def other_spelling(found: str, requested: str) -> NoSuchUser:
 
 
 def listed_name(found: str, options: RestOptions) -> str | None:
-    """Return the name by which callers know a user; None if they cannot."""
+    """Return the name by which callers know a user; None if there is none."""
     suffix = options.user_suffix
     given = found[-len(suffix) :] if suffix else ""
     if not is_same(given, suffix, options):
@@ -148,7 +148,7 @@ class FormerNames:
 
 
 def ambiguous_name(name: str) -> UnusableAnswer:
-    """Return the fault for a name that does not stand for one group only."""
+    """Return the fault for a name that does not identify a single group."""
     return UnusableAnswer(
         f"several groups have the name {name[:200]!r}, or it has just changed",
         "rename one of them, or use another group_name in the settings",

@@ -146,7 +146,7 @@ class RestClient:
             right: The right that the request needs, for messages.
             quota: Which of the provider's limits the request counts towards. A pause that the
                 provider asks for applies to requests of the same quota.
-            is_optional: Whether a failure is nothing that an administrator must mend.
+            is_optional: Whether a failure requires no action by an administrator.
         """
         for is_last in (False, True):
             self._check_pause(quota)

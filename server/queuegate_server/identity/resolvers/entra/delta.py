@@ -1,10 +1,10 @@
 """The changes of a tenant, as delta queries of Microsoft Graph show them.
 
-A delta query names the groups, or users, that have changed since the link that the answer before
-ended with. Members who were added to a group or removed from it are listed one by one, and so are
-those of a new group. For other changes of groups, everybody is affected, because their members are
-not listed. Whether a group is new is decided by the time of Microsoft Graph, and by which groups
-its earlier answers contained.
+A delta query returns the groups or users that have changed since the link at the end of the
+previous answer. Members who were added to a group or removed from it are listed one by one, and so
+are those of a new group. Any other change of a group counts as affecting all users, because its
+members are not listed. Microsoft Graph's clock, and the groups in its earlier answers, decide
+whether a group is new.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ too old, or another RequestFault."""
 
 
 class DeltaQueries:
-    """Asks what has changed in a tenant. Implements `ChangeQuery`.
+    """Queries a tenant for changes. Implements `ChangeQuery`.
 
     Args:
         api: The address of the API.
@@ -60,12 +60,12 @@ class DeltaQueries:
         return json.dumps(self._links, separators=(",", ":")).encode()
 
     async def begin(self) -> None:
-        """Begin at the present. Raises RequestFault."""
+        """Start from the present. Raises RequestFault."""
         for kind in self._starts:
             await self._read(kind, DeltaChanges(self._new_groups))
 
     def resume(self, position: bytes) -> None:
-        """Continue at links. Unusable ones are requested anew."""
+        """Continue from links. Unusable links are requested again."""
         try:
             known = json.loads(position)
         except ValueError:
@@ -113,8 +113,8 @@ class DeltaQueries:
 
 
 class NewGroups:
-    """Decides whether a group is new: it was created since the tenant is followed, shortly before
-    the answer, and no earlier answer contained it. Otherwise, one of its properties has changed.
+    """Decides whether a group is new: it was created after following began, shortly before the
+    answer, and no earlier answer contained it. Otherwise, one of its properties has changed.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class NewGroups:
         """When each group was found to be new, the oldest first."""
 
     def note_answer(self, now: datetime) -> None:
-        """Note the time of an answer, by the server's clock."""
+        """Record the time of an answer, by the server's clock."""
         self._since = self._since or now
         while self._known and next(iter(self._known.values())) < now - NEW_FOR:
             del self._known[next(iter(self._known))]
@@ -152,7 +152,7 @@ class DeltaChanges:
         self._new_groups = new_groups
 
     def add(self, kind: str, item: Mapping[str, Any], now: datetime) -> None:
-        """Add who is affected by a changed user or group. `now` is the time of the answer."""
+        """Add the users affected by a changed user or group. `now` is the time of the answer."""
         has_properties = any(not name.startswith("@") for name in item.keys() - {"id", _MEMBERS})
         if kind == "users" and _REMOVED not in item:
             self._add_user(item)

@@ -83,17 +83,17 @@ class EntraOptions(RestOptions):
     client_secret_file: SecretFile | None = None
     """A file with the application's secret, read again for every token."""
     federated_token_file: SecretFile | None = None
-    """A file with a token of another issuer that the application trusts, as with workload identity
-    in Kubernetes; read again for every token. Instead of client_secret_file."""
+    """A file with a token from another issuer that the application trusts, as with workload
+    identity in Kubernetes. Replaces client_secret_file; read again for every token."""
     certificate_file: CertificateFile | None = None
     """A PEM file with a certificate of the application and its RSA key, read again for every token.
     Instead of client_secret_file."""
     cloud: Literal["global", "us_government", "us_government_dod", "china"] = "global"
     """The cloud of the tenant. us_government: GCC High; us_government_dod: DoD."""
     login_url: Origin | None = None
-    """Where tokens are issued, if cloud does not fit."""
+    """The address where tokens are issued, if no value of cloud is right."""
     graph_url: Annotated[Address, AfterValidator(_check_graph_url)] | None = None
-    """Where Microsoft Graph is served, if cloud does not fit."""
+    """The address where Microsoft Graph is served, if no value of cloud is right."""
     user_name: Literal["upn", "sam_account_name"] = "upn"
     """The name by which callers know a user. sam_account_name: the name in the Active Directory
     from which the user is synchronized."""
@@ -104,8 +104,8 @@ class EntraOptions(RestOptions):
     """security: security groups; synced: groups synchronized from an Active Directory; all: also
     Microsoft 365 groups and distribution lists."""
     changes: Literal["none", "delta"] = "none"
-    """none: changes apply when cached groups expire; delta: Microsoft Graph is asked for changes
-    of groups and users."""
+    """none: changes apply when cached groups expire; delta: queuegate asks Microsoft Graph for
+    changes of groups and users."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
@@ -119,7 +119,7 @@ class EntraOptions(RestOptions):
 
     @property
     def credentials(self) -> tuple[Path, ...]:
-        """The files of credentials, of which there must be one."""
+        """The files of credentials. Exactly one must be set."""
         files = (self.client_secret_file, self.certificate_file, self.federated_token_file)
         return tuple(file for file in files if file is not None)
 

@@ -40,13 +40,13 @@ from queuegate_server.identity.rest.provider_options import secret_in, version_o
 from queuegate_server.identity.rest.rest_client import RestClient
 
 CHANGES_SECONDS: Final = 10.0
-"""How often Microsoft Graph is asked for changes: two requests each time, far below its limits. Its
-own delay is longer than that."""
+"""How often Microsoft Graph is asked for changes, with two requests each time, far below its
+limits. Its own delay is longer than this."""
 REPEAT_SECONDS: Final = 60.0
-"""When a change is applied again, because a lookup shortly after it may still get the old groups:
-the replicas of Microsoft Graph agree within a minute."""
+"""When a change is applied again. A lookup shortly after the change may still get the old groups,
+because Microsoft Graph's replicas take up to a minute to agree."""
 PAGE_SIZE: Final = 999
-"""The number of entries per page: the most that Microsoft Graph sends."""
+"""The number of entries per page, the maximum that Microsoft Graph sends."""
 _ABSENT_CODE: Final = "Request_ResourceNotFound"
 _UPN: Final = re.compile(r"[!#$&'*+\-.0-9=A-Z^_`a-z{|}~]+@[0-9A-Za-z.\-]+")
 """The characters of user principal names, and of those of guests."""
@@ -92,7 +92,7 @@ class Tenant(GroupsWithIds):
         self.credentials = TokenCache(self._token, lambda: version_of(self._credential), clock)
 
     async def id_of(self, name: str) -> str | NoSuchUser:
-        """Return the id of the user of a name, if the account is enabled."""
+        """Return the id of the user with a name, if the account is enabled."""
         if self._options.user_name == "upn" and not _UPN.fullmatch(name):
             return IMPOSSIBLE if "@" in name else WITHOUT_SUFFIX
         user = await self._user(name)
@@ -139,7 +139,9 @@ class Tenant(GroupsWithIds):
         return body, server_time(given)
 
     async def _names_of_user(self, key: str) -> Collection[str]:
-        """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        """Return the names of a user, enabled or not, given the id. Raises NotFound,
+        RequestFault.
+        """
         user = await self._get("user", address(f"{self._api}/users/{segment(key)}", _USER_QUERY))
         found = user.get(self._user_field) if isinstance(user, dict) else None
         name = listed_name(found, self._options) if isinstance(found, str) else None
@@ -168,7 +170,7 @@ class Tenant(GroupsWithIds):
         return self._pages("groups", path, {"$select": _SELECT_GROUP, "$count": "true"})
 
     def name_of(self, group: Mapping[str, Any]) -> str | None:
-        """Return a group's name; None if it does not count. Raises RequestFault."""
+        """Return a group's name; None if the group is ignored. Raises RequestFault."""
         is_security = group.get("securityEnabled")
         # Without permission, Microsoft Graph returns groups without their properties.
         if not isinstance(is_security, bool):
@@ -208,7 +210,7 @@ class Tenant(GroupsWithIds):
         return self._pages("group names", "/groups", query, listing)
 
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, except users whom they cannot know."""
+        """Return the names by which callers know users, omitting users without such a name."""
         for user in users:
             found = user.get(self._user_field)
             name = listed_name(found, self._options) if isinstance(found, str) else None

@@ -2,9 +2,8 @@
 
 Keycloak records what administrators change, if the realm is set up to do so, and lists the newest
 event first. The time of an event is that of the node's clock before the event becomes visible, so
-an event can appear below others that were read long ago: the clocks of two nodes differ, or a clock
-was corrected. Therefore, an event is new if it was not among those that were read before, whatever
-its time.
+an event can appear below others that were read long ago, if the clocks of two nodes differ or a
+clock was corrected. Therefore, an event is new if it has not been read before, whatever its time.
 """
 
 import hashlib
@@ -24,8 +23,8 @@ _LOG = logging.getLogger("queuegate_server.identity.keycloak")
 
 PAGE: Final = 100
 READ_ALL_SECONDS: Final = 30.0
-"""How often all MAX_EVENT_PAGES are read. In between, only those are that hold new events at the
-top."""
+"""How often all MAX_EVENT_PAGES are read. In between, only the pages with new events at the top
+are."""
 TYPES: Final = (
     "USER",
     "GROUP",
@@ -66,21 +65,21 @@ class AdminEvent(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """The events that a reading returned."""
+    """The events returned by one reading."""
 
     events: dict[bytes, AdminEvent]
     """The events by their digests, the newest one first."""
     is_end: bool = False
-    """Whether there are no others."""
+    """Whether these are all events."""
     hides_new: bool = False
     """Whether new events may be below all that can be read, because none of these is older than
     the last full read."""
     full_read: "_FullRead | None" = None
-    """When it began, if it was to read all pages."""
+    """When the reading began, if it was a full one."""
 
 
 class _FullRead(NamedTuple):
-    """When a reading of all pages began."""
+    """When a full reading, which reads all pages, began."""
 
     at: float = -math.inf
     """The time on the monotonic clock, in seconds."""
@@ -89,7 +88,7 @@ class _FullRead(NamedTuple):
 
 
 class _Position(NamedTuple):
-    """Where another follower continues."""
+    """The position from which another follower continues."""
 
     full_read_unix_seconds: int
     digests: dict[bytes, None]
@@ -120,7 +119,7 @@ class AdminEvents:
         """The digests of the events that have been read, the newest one first; None if they are
         unknown."""
         self._full_read = _FullRead()
-        """The last one whose events are among these."""
+        """The last full reading, whose events are among those seen."""
 
     @property
     def position(self) -> bytes:
@@ -129,7 +128,7 @@ class AdminEvents:
         return _VERSION + at + b"".join(self._seen or ())
 
     async def begin(self) -> None:
-        """Begin at the newest events. Raises RequestFault."""
+        """Start from the newest events. Raises RequestFault."""
         await self._require_events()
         reading = await self._read()
         self._seen = dict.fromkeys(reading.events)
@@ -142,7 +141,7 @@ class AdminEvents:
             return
         unix_seconds, self._seen = decoded
         since = self._unix_time() - unix_seconds
-        if since >= 0:  # otherwise, it is unknown, because a clock was wrong
+        if since >= 0:  # if negative, a clock was wrong, so the time is unknown
             self._full_read = _FullRead(self._clock() - since, unix_seconds)
 
     async def changed(self) -> AffectedIds:
@@ -163,8 +162,8 @@ class AdminEvents:
         elif hides_new:
             is_all = True
             _LOG.warning(
-                "admin events of Keycloak may be missing, because the newest %d are all newer than "
-                "the last reading of so many, or from the future: the groups of all users are "
+                "admin events of Keycloak may be missing, because the newest %d are all newer "
+                "than the last full reading, or from the future: the groups of all users are "
                 "looked up again; check the clocks of Keycloak's nodes unless Keycloak could not "
                 "be asked for a while",
                 len(read),

@@ -40,7 +40,7 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
         return (
             "the user comes from a user federation: check that its cache policy is NO_CACHE or "
             f"{_LIFESPAN}, and the mode of its group mapper {_MODES}, because otherwise Keycloak "
-            "may answer with old groups indefinitely (with the role view-realm of "
+            "may keep returning old groups indefinitely (with the role view-realm of "
             "realm-management, source-check reads the policy)"
         )
     name = str(component.get("name"))[:200]
@@ -56,9 +56,9 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
     else:
         return (
             f"the user comes from the user federation {name!r}, whose cache policy is "
-            f"{policy[:40]}: Keycloak may answer indefinitely with deleted users, and with groups "
-            f"that its directory took away (set the policy to {_LIFESPAN}, with "
-            "a Max lifespan, or to NO_CACHE)"
+            f"{policy[:40]}: Keycloak may keep returning deleted users, and groups that its "
+            f"directory has removed, indefinitely (set the policy to {_LIFESPAN}, with a Max "
+            "lifespan, or to NO_CACHE)"
         )
     return (
         f"the user comes from the user federation {name!r}: Keycloak {does} (cache policy "

@@ -44,9 +44,9 @@ RealmName = Annotated[
 _PROPERTIES: Final = frozenset(
     {"username", "email", "firstName", "lastName", "emailVerified", "enabled"}
 )
-"""Properties of users, which Keycloak searches with other rules than attributes."""
+"""Properties of users, which Keycloak searches by different rules than attributes."""
 _PARAMETERS: Final = "keycloak."
-"""Parameters of Keycloak's own searches begin with this."""
+"""The prefix of the parameters of Keycloak's own searches."""
 
 
 class KeycloakOptions(RestOptions):
@@ -77,7 +77,7 @@ class KeycloakOptions(RestOptions):
     parents: bool = False
     """Whether a user is also in the groups above the user's groups."""
     changes: Literal["none", "admin_events"] = "none"
-    """none: changes apply when cached groups expire; admin_events: Keycloak is asked for its
+    """none: changes apply when cached groups expire; admin_events: queuegate asks Keycloak for its
     admin events, which the realm must record."""
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Paths of groups in Keycloak, such as /eng/backend.
 
-If Keycloak is set up to do so, it writes a slash in a name as `~/`. Otherwise such a path cannot be
-told from the path of a group inside another one.
+If Keycloak is set up to do so, it writes a slash in a name as `~/`. Otherwise, such a path cannot
+be distinguished from the path of a group inside another one.
 """
 
 import re
@@ -38,9 +38,9 @@ def names_itself(path: str, name: str) -> bool:
 
 
 def ambiguous_path(path: str, name: str) -> UnusableAnswer:
-    """Return the fault for a path that does not end in the group's name, or could be another one's.
-
-    The name before the last one ends with `~`, if the last one has no slash.
+    """Return the fault for a path that does not end in the group's name, or could be another
+    group's. If the last name has no slash, the path is ambiguous because the name before it ends
+    with `~`.
     """
     if "/" in name:
         reason = f"the name {name[:200]!r} contains a slash"

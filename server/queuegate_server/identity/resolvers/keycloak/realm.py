@@ -185,7 +185,9 @@ class Realm(Provider):
         return items_of(body, "events"), server_time(headers)
 
     async def _names_of(self, key: str) -> Collection[str]:
-        """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        """Return the names of a user, enabled or not, given the id. Raises NotFound,
+        RequestFault.
+        """
         url = URL(f"{self._api}/users/{segment(key)}", encoded=True)
         user = await self._get("user", url, "view-users")
         return self._names.listed(user if isinstance(user, dict) else {})
@@ -285,7 +287,7 @@ class Realm(Provider):
                 await self._add_members(listing, name, child, (*above, shown))
 
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, except users whom they cannot know."""
+        """Return the names by which callers know users, omitting users without such a name."""
         for user in users:
             if user.get("enabled") is True:
                 yield from self._names.listed(user)

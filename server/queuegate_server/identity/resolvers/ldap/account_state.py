@@ -100,7 +100,9 @@ Samba rejects a search with DirSync for them."""
 
 
 def account_attributes(options: LdapOptions) -> tuple[str, ...]:
-    """Return the user attributes that tell whether an account is disabled; none if it may be."""
+    """Return the user attributes that tell whether an account is disabled; none if this does not
+    matter.
+    """
     return ACCOUNT_ATTRIBUTES if options.disabled_users == "refuse" else ()
 
 

@@ -63,7 +63,7 @@ class Connector:
             async with asyncio.timeout(self.options.connect_timeout):
                 return await self.threads.run("password", self.options.password)
         except (TimeoutError, StillRunning, ThreadsExhausted):
-            raise ServerFault("reading the password is hanging", advice) from None
+            raise ServerFault("reading the password file is stuck", advice) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ServerFault(f"the password cannot be read: {reason}", advice) from None

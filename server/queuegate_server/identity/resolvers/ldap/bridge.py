@@ -38,7 +38,7 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _LONG_BYTES: Final = 65_536
-"""The size above which responses wait for the pause that other long answers ask for."""
+"""The size above which a response waits, if handling other long responses requires a pause."""
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
 """The maximum total size of responses during the bind. Kerberos needs several."""
 _MAX_ELEMENTS_BEFORE_BIND: Final = 64

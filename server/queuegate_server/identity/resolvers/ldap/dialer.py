@@ -53,7 +53,7 @@ async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> 
     except ValueError as error:
         raise ServerFault(str(error), "check ca_file, cert_file and key_file") from None
     except (StillRunning, ThreadsExhausted):
-        raise ServerFault("reading the certificate files is hanging") from None
+        raise ServerFault("reading the certificate files is stuck") from None
 
 
 async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:

@@ -1,8 +1,8 @@
 """Follows the changes of Active Directory with the control DirSync (MS-ADTS 3.1.1.3.4.1.3).
 
-A domain controller is asked every few seconds what has changed since a cookie. Members that were
-added to or removed from a group are listed one by one. For any other change of a group, everybody
-is affected, because the members are not listed.
+The follower asks a domain controller every few seconds what has changed since a cookie. Members
+that were added to or removed from a group are listed one by one. Any other change of a group counts
+as affecting all users, because the members are not listed.
 """
 
 import asyncio
@@ -144,10 +144,10 @@ class DirSyncFollower:
 
 
 class GroupChanges:
-    """What a changed entry of a group means."""
+    """Determines which users a changed group affects."""
 
     def __init__(self, kind: GroupKind, users: UserKind) -> None:
-        """Create the changes of one kind of group."""
+        """Create an object for one kind of group."""
         options = kind.options
         self.base: Final = options.group_base or ""
         # Deleted groups have lost most attributes by which a filter could recognize them.
@@ -165,7 +165,7 @@ class GroupChanges:
         self._users = users
 
     def add(self, entry: LdapEntry, affected: AffectedUsers) -> Iterator[None]:
-        """Add who is affected by an entry. Yields where a step may end."""
+        """Add the users affected by an entry. Yields where a step may end."""
         if _has_moved(entry):
             affected.is_all = True
             return
@@ -194,10 +194,10 @@ class GroupChanges:
 
 
 class UserChanges:
-    """What a changed entry of a user means."""
+    """Determines whether a changed user's groups may have changed."""
 
     def __init__(self, base: str, users: UserKind, options: LdapOptions) -> None:
-        """Create the changes of users below one base."""
+        """Create an object for the users below one base."""
         self.base: Final = base
         self._users = users
         self._names = users.filter.attributes
@@ -212,7 +212,7 @@ class UserChanges:
         self._below = SearchBase(base, options.user_scope)
 
     def add(self, entry: LdapEntry, affected: AffectedUsers) -> Iterator[None]:
-        """Add who is affected by an entry. Yields where a step may end."""
+        """Add the users affected by an entry. Yields where a step may end."""
         yield
         if _has_moved(entry):
             affected.is_all = True
@@ -258,7 +258,7 @@ async def _ask(
 ) -> bytes:
     """Ask for changes since a cookie; return the next cookie. Raises LdapFault.
 
-    Adds who is affected to `affected`, if given.
+    Adds the affected users to `affected`, if given.
     """
     requested = frozenset(map(str.lower, query.attributes)) | {"objectguid", "instancetype"}
 

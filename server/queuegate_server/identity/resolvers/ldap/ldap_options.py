@@ -161,7 +161,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
     # Changes.
     changes: Literal["none", "syncrepl", "dirsync"] = "none"
     """none: changes apply when cached groups expire; syncrepl: the server reports changes of
-    groups (RFC 4533: OpenLDAP with syncprov, FreeIPA); dirsync: Active Directory is asked for them.
+    groups (RFC 4533: OpenLDAP with syncprov, FreeIPA); dirsync: queuegate asks Active Directory for
+    them.
     """
     changes_of_users: bool = False
     """Whether changes of users are followed as well, such as new, renamed, disabled and deleted

@@ -1,4 +1,4 @@
-"""Finds all groups that have given names, to check whether a name stands for one group only."""
+"""Finds all groups that have given names, to check whether a name identifies a single group."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ def examples(dns: Iterable[str]) -> str:
 
 
 def ambiguous_name(name: str, dns: Collection[str] = ()) -> UnusableData:
-    """Return the fault for a name that does not stand for one group only.
+    """Return the fault for a name that does not identify a single group.
 
     `dns` are the DNs of the groups, if they are known.
     """

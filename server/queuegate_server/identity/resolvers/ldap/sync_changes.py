@@ -1,7 +1,7 @@
-"""Determines whose groups may have changed with an entry of a group or a user.
+"""Determines whose groups may have changed when an entry of a group or a user changed.
 
-Every group is kept with its members, because the directory sends a changed entry as it is now, and
-those who are no longer members are known only from before.
+Every group is kept with its members, because the directory sends only the new state of a changed
+entry, and former members are known only from its earlier state.
 
 A group may have hundreds of thousands of members. Therefore, methods that look at all of them are
 generators, which yield where a step may end. The caller finishes one before it calls another.
@@ -116,7 +116,7 @@ class _KeptMemory:
     size = 0
     """The bytes that are kept."""
     reading = 0
-    """What the messages that are being read take besides, in bytes."""
+    """The additional memory taken by messages that are being read, in bytes."""
 
 
 class FollowedContent:
@@ -142,7 +142,7 @@ class FollowedContent:
         return [*self.people, *self.groups]
 
     def resize(self, change: int) -> None:
-        """Note that the entries take more memory. Raises SetupFault if they take too much."""
+        """Record that the entries take more memory. Raises SetupFault if they take too much."""
         self.size += change
         _KeptMemory.size += change
         if _KeptMemory.size > MAX_CONTENT_BYTES:
@@ -153,7 +153,8 @@ class FollowedContent:
             )
 
     def expect(self, size: int) -> None:
-        """Note that a message of `size` bytes is about to be read; 0: that it has been.
+        """Record that a message of `size` bytes is about to be read, or, if 0, that it has been
+        read.
 
         Raises SetupFault if it does not fit beside what is kept.
         """
@@ -254,7 +255,7 @@ class GroupEntries:
             yield
 
     def put(self, uuid: bytes, entry: LdapEntry) -> Generator[None, None, AffectedUsers]:
-        """Add or replace an entry; return who is affected. Raises SetupFault."""
+        """Add or replace an entry; return the affected users. Raises SetupFault."""
         before = self._by_uuid[uuid].members if uuid in self._by_uuid else set()
         members: set[bytes] = set()
         added: set[bytes] = set()
@@ -291,11 +292,11 @@ class GroupEntries:
         return affected
 
     def remove(self, uuid: bytes) -> Generator[None, None, AffectedUsers]:
-        """Remove an entry; return who is affected."""
+        """Remove an entry; return the affected users."""
         old = self._by_uuid.get(uuid)
         if old is None:
             return AffectedUsers()
-        # Determine who is affected first, because a group may contain itself.
+        # Determine the affected users first, because a group may contain itself.
         affected = yield from self._affected(old.members)
         affected.is_all |= self._is_primary
         self._pop(uuid)
@@ -353,7 +354,7 @@ class UserEntries:
                 yield
 
     def put(self, uuid: bytes, entry: LdapEntry) -> Generator[None, None, AffectedUsers]:
-        """Add or replace an entry; return who is affected. Raises SetupFault."""
+        """Add or replace an entry; return the affected users. Raises SetupFault."""
         facts = yield from _facts(entry, self.query.attributes)
         key = entry.key
         new = _User(key, self._content.users.few_names(entry), facts)
@@ -365,7 +366,7 @@ class UserEntries:
         return AffectedUsers(names={*new.names, *(old.names if old else ())})
 
     def remove(self, uuid: bytes) -> Generator[None, None, AffectedUsers]:
-        """Remove an entry; return who is affected."""
+        """Remove an entry; return the affected users."""
         yield
         old = self._pop(uuid)
         return AffectedUsers(names=set(old.names)) if old else AffectedUsers()

@@ -2,8 +2,8 @@
 
 Each part of the directory is read once and then kept up to date by the server, over a connection of
 its own to the server that lookups use. If an earlier follower's position is known, the server is
-also asked whether anything has changed since. If so, everybody is invalidated, because changes that
-nobody saw may have been undone by later ones.
+also asked whether anything has changed since. If so, all users are invalidated, because changes
+that no follower saw may have been undone by later ones.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class SyncFollower:
 
     async def run(self) -> None:
         """Follow the directory until cancelled. Raises LdapFault."""
-        return_freed_memory()  # of long messages, for which there is only so much room
+        return_freed_memory()  # freed by long messages, whose total size is limited
         server, _ = await self._pool.connection()
         connection = await self._pool.connector.connect(server.url)
         try:
@@ -126,11 +126,11 @@ class SyncFollower:
             await asyncio.gather(*tasks, return_exceptions=True)
             async for _ in in_steps(self._content.clear()):
                 pass
-            # Otherwise, the next follower's messages would take memory beside what is free already.
+            # Otherwise, the next follower's messages would take new memory although much is free.
             await asyncio.to_thread(trim_heap)
 
     def _note(self, affected: AffectedUsers) -> None:
-        """Note that users are affected, or that only the position has changed."""
+        """Record that users are affected, or that only the position has changed."""
         self._affected.add(affected)
         self._wake.set()
 

@@ -53,7 +53,7 @@ class OktaOptions(RestOptions):
     private_key_file: PrivateKeyFile | None = None
     """A PEM file with the application's RSA key, read again for every token."""
     key_id: Identifier | None = None
-    """The ID (kid) of the key in Okta, which an application with several keys needs."""
+    """The ID (kid) of the key in Okta; required if the application has several keys."""
     user_name: Literal["login", "attribute"] = "login"
     """The name by which callers know a user. login: the Okta username; attribute: the value of
     user_attribute."""
@@ -65,8 +65,8 @@ class OktaOptions(RestOptions):
     groups: Literal["all", "okta"] = "all"
     """all: also groups that applications and directories supply; okta: only those of Okta."""
     changes: Literal["none", "system_log"] = "none"
-    """none: changes apply when cached groups expire; system_log: Okta is asked for the events of
-    its System Log."""
+    """none: changes apply when cached groups expire; system_log: queuegate asks Okta for the events
+    of its System Log."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

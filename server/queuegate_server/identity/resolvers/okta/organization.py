@@ -39,7 +39,7 @@ CHANGES_SECONDS: Final = 10.0
 """How often Okta is asked for its System Log, and when a change is applied again. Six requests a
 minute are a small part of what Okta allows for the log."""
 PAGE_SIZE: Final = 200
-"""The number of entries per page: the most that Okta recommends."""
+"""The number of entries per page, the maximum that Okta recommends."""
 _SCOPES: Final = "okta.users.read okta.groups.read"
 _LOG_SCOPE: Final = "okta.logs.read"
 _LOG_RIGHT: Final = "a role that may read the System Log, such as Report Administrator"
@@ -97,7 +97,7 @@ class Organization(GroupsWithIds):
         await self._log_credentials.close()
 
     async def id_of(self, name: str) -> str | NoSuchUser:
-        """Return the id of the user of a name, if the account can be used."""
+        """Return the id of the user with a name, if the account can be used."""
         user = await self._user(name)
         if user is None:
             return ABSENT
@@ -140,7 +140,9 @@ class Organization(GroupsWithIds):
         return LogAnswer(body, _next_link(headers), server_time(headers))
 
     async def _names_of_user(self, key: str) -> Collection[str]:
-        """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        """Return the names of a user, enabled or not, given the id. Raises NotFound,
+        RequestFault.
+        """
         body, _ = await self._get("user", URL(f"{self._api}/users/{segment(key)}", encoded=True))
         return self._names_in(body if isinstance(body, dict) else {})
 
@@ -177,7 +179,7 @@ class Organization(GroupsWithIds):
         return linked_pages(self._fetch("groups"), url, self._below, "groups")
 
     def name_of(self, group: Mapping[str, Any]) -> str | None:
-        """Return a group's name; None if it does not count. Raises RequestFault."""
+        """Return a group's name; None if the group is ignored. Raises RequestFault."""
         kind = text_field(group, "type", "groups")
         if self._options.groups == "okta" and kind == "APP_GROUP":
             return None
@@ -200,13 +202,13 @@ class Organization(GroupsWithIds):
         return self._pages("group names", "/groups", query, listing)
 
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, except users whom they cannot know."""
+        """Return the names by which callers know users, omitting users without such a name."""
         for user in users:
             if user.get("status") in _ENABLED:
                 yield from self._names_in(user)
 
     def _names_in(self, user: Mapping[str, Any]) -> Collection[str]:
-        """Return the name by which callers know a user, if they can."""
+        """Return the name by which callers know a user, if there is one."""
         if self._user_field != _LOGIN and _is_unset(user, self._user_field):
             return ()
         name = listed_name(_profile_field(user, self._user_field, "user"), self._options)

@@ -1,7 +1,7 @@
 """The changes of an organization, as its System Log shows them.
 
-Okta sorts the answers to polling requests by when events were stored, so none is skipped that
-became visible late. Each answer links to what was stored afterwards; a link is always followed,
+Okta sorts the answers to polling requests by when events were stored, so events that become visible
+late are not skipped. Each answer links to what was stored afterwards; a link is always followed,
 because Okta's reference says that reading by time may skip events. Only the first request names a
 time, which is Okta's own.
 """
@@ -100,7 +100,7 @@ class SystemLog:
         return json.dumps([FILTER, str(self._next)], separators=(",", ":")).encode()
 
     async def begin(self) -> None:
-        """Begin at the present. Raises RequestFault."""
+        """Start from the present. Raises RequestFault."""
         now = self._clock()
         answer = await self._fetch(self._start(now))
         if abs(answer.time - now) > MAX_CLOCK_DIFFERENCE:
