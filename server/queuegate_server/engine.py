@@ -278,7 +278,7 @@ class Engine:
         return _verdict(decision, entry, evaluated_instead(served.partition, path, decision))
 
     def _groups(self, query: Query | ApplicationQuery, entry: CacheEntry) -> Sequence[str] | None:
-        """Return the entry's groups that count for the query's user; None for an unknown user.
+        """Return the effective groups of the query's user from the entry; None for an unknown user.
 
         Under Kubernetes' RBAC, a user whom no directory knows has groups. Raises GroupsUnavailable.
         """

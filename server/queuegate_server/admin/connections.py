@@ -206,9 +206,9 @@ class Connection(web.RequestHandler):
             self.discard()
         elif not body.is_eof():
             self._body_left = int(message.headers.get("Content-Length", 0)) - body.total_bytes
-        # Our clients read each answer before they send the next request, and want no other
-        # protocol, in which nothing would be parsed here. A server may close a connection after any
-        # response (RFC 9112, section 9.3.2).
+        # Our clients read each answer before they send the next request, and do not switch to
+        # another protocol, which could not be checked here. A server may close a connection after
+        # any response (RFC 9112, section 9.3.2).
         if len(self._messages) > 1 or self._upgraded:
             self.close()
             self.discard()

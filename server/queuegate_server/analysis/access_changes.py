@@ -144,7 +144,7 @@ def partition_pairs(old: PolicyFile, new: PolicyFile) -> Iterator[tuple[str, Par
 
 
 def _counting(partition: Partition, directory: GroupsByUser) -> GroupsByUser:
-    """Return each user's groups that count in a partition."""
+    """Return each user's effective groups in a partition."""
     return {
         user: tuple(partition.counting_groups(user, groups) or ())
         for user, groups in directory.items()

@@ -160,7 +160,7 @@ class _Confirmation:
         """Ignore the changes."""
 
     def reached(self, _position: bytes | None = None) -> None:
-        """Note that the source is followed."""
+        """Record that the source is followed."""
         self.is_followed.set()
 
 

@@ -61,7 +61,7 @@ class ServerCertificate:
 
 
 class Period(NamedTuple):
-    """The begin and the end of validity, in Unix seconds."""
+    """The start and the end of validity, in Unix seconds."""
 
     begin: float
     end: float
@@ -184,7 +184,9 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         return context
 
     def _refuse_invalid(self, loaded: ServerCertificate) -> None:
-        """Raise BadFile if what is not valid would replace what is: a certificate, or all CAs."""
+        """Raise BadFile if an invalid certificate, or only invalid CAs, would replace valid
+        ones.
+        """
         self._retry_at = math.inf
         if self._in_use is not None:
             before, after = _own(self._in_use), _own(loaded)

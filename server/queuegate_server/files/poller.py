@@ -1,7 +1,7 @@
 """Polls all watched files in one thread.
 
-Notifications of the kernel miss changes on network file systems, and of links in higher folders.
-One thread misses none of them, and wakes up less than twice a second.
+Kernel notifications miss changes on network file systems, and changes of links in parent folders.
+The polling thread misses none of them, and wakes up less than twice a second.
 """
 
 import logging
@@ -53,7 +53,7 @@ class FilePoller:
             self._polls.append(poll)
 
     def remove(self, poll: Poll) -> None:
-        """Cease to run a poll. The thread ends with the last one."""
+        """Stop running a poll. The thread ends with the last poll."""
         with self._lock:
             self._polls.remove(poll)
 

@@ -100,7 +100,7 @@ class Content(NamedTuple, Generic[T]):
 
 
 _UNREADABLE: Final = ""
-"""Instead of the checksum of files that cannot be read."""
+"""The value that replaces the checksum if the files cannot be read."""
 
 
 class FileWatcher(Generic[T]):
@@ -119,7 +119,7 @@ class FileWatcher(Generic[T]):
         """The status in the last poll; empty if it could not be read."""
         self._writing = 0
         self._unchanged: tuple[tuple[int, ...], str] | None = None
-        """A status of files whose contents are those of the checksum."""
+        """A status of the files with which their contents had the checksum."""
 
     def read_first(self, parse: Callable[[T], V]) -> tuple[V, str]:
         """Read and parse the source. Blocks, so call it before the event loop runs.
@@ -215,10 +215,10 @@ class FileWatcher(Generic[T]):
         return Content(data, checksum(data))
 
     def _poll(self, note_change: Callable[[], None]) -> bool:
-        """Note if the contents have changed; return whether they are being written. Blocks.
+        """Record whether the contents have changed; return whether they are being written. Blocks.
 
-        The contents are read only if the status has changed. A file may be written twice within
-        the resolution of its status, so a status counts only after it has rested.
+        The contents are read only if the status has changed. A file may be written twice within the
+        resolution of its status, so a status is trusted only once it has not changed for a while.
         """
         try:
             status = self._source.status()

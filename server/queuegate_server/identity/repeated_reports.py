@@ -26,10 +26,10 @@ class _Repetition:
     """Users to invalidate again."""
 
     ends_at: float
-    """When it takes no more users."""
+    """When this batch stops taking more users."""
     due_at: float
     users: set[str] | None = field(default_factory=set)
-    """None for all users."""
+    """The users; None for all users."""
     position: bytes = b""
 
 

@@ -130,7 +130,7 @@ class PolicyLoader:
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
         self.parsing: Final = asyncio.Lock()
-        """Held while a child process parses the policies."""
+        """The lock held while a child process parses the policies."""
         self._formats: dict[str, str] = {}
         """The formats by policy name. A policy keeps its format, since an accidental change of
         format could open closed queues."""

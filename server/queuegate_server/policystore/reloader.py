@@ -94,8 +94,8 @@ class Reloader:
         self._loader = PolicyLoader(self.settings)
         self.format_of = self._loader.format_of
         self.parsing = self._loader.parsing
-        """Held while a child process parses. Other code that starts such a child may share the
-        lock, so that only one child at a time takes memory."""
+        """The lock held while a child process parses. Other code that starts such a child may share
+        the lock, so that only one child at a time takes memory."""
         self._lock = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._running: asyncio.Task[ReloadState] | None = None

@@ -79,7 +79,7 @@ async def run_with_pauses(steps: Generator[None, None, T], turn: asyncio.Lock | 
 
     Args:
         steps: The work, which may pause wherever it yields.
-        turn: Held after the first step, so that one such work is done at a time.
+        turn: The lock to hold after the first step, so that only one such work runs at a time.
     """
     pace = Pace()
     try:

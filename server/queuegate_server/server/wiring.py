@@ -53,7 +53,7 @@ class ServerParts:
     access: AccessServicer
     user_groups: UserGroupServicer
     checking: asyncio.Lock
-    """Held while a caller's text is parsed."""
+    """The lock held while a caller's text is parsed."""
     server: Server
     health: health.HealthServicer
     draining: asyncio.Event

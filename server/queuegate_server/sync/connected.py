@@ -17,7 +17,7 @@ class GateCounts(NamedTuple):
     decided: int
     """The number of decisions in its process."""
     stale: int
-    """The number of these that it made without a lease."""
+    """How many of these decisions it made without a lease."""
     fallbacks: int | None
     """The number of questions that its caller's fallback decided; None without a fallback."""
 

@@ -161,7 +161,7 @@ class Session:
         return None
 
     def note_change(self, now: float) -> None:
-        """Note that a change was added to the log at the monotonic time `now`, in seconds."""
+        """Record that a change was added to the log at the monotonic time `now`, in seconds."""
         if self._is_open and self._behind is None:
             self._behind = (self._log.head, now)
 

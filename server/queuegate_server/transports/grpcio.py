@@ -38,7 +38,7 @@ MIN_PING_SECONDS: Final = 60.0
 """The minimum time between a client's pings. Our clients ping every five minutes, and gRPC's own
 minimum is 10 s."""
 MAX_PING_STRIKES: Final = 2
-"""After so many pings beyond that, the connection is closed; gRPC's own default."""
+"""How many more frequent pings close the connection; gRPC's own default."""
 _DEALLOCATING_CALLS: Final = 200
 """How many ended calls of a connection gRPC may still have to free. Without them, it refuses a
 quarter of a client's calls."""

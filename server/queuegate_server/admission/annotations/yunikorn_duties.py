@@ -1,4 +1,5 @@
-"""What YuniKorn's own admission controller adds to new pods besides the user annotation. Pure.
+"""Adds what YuniKorn's own admission controller adds to new pods, besides the user annotation.
+Pure.
 
 Follows yunikorn-k8shim's pkg/admission: `processPod`, `updateSchedulerName`, `updateLabels` and
 `disableYuniKorn` in admission_controller.go, `updatePodLabel` in util.go, and

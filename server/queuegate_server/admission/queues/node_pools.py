@@ -52,7 +52,8 @@ from queuegate_server.settings.admission import KaiScheduler
 
 _METADATA: Final = "metadata"
 _MAX_CONDITIONAL: Final = 2 * MAX_FOUND
-"""How many conditional names are kept. If there are more, all count, and the object is refused."""
+"""How many conditional names are kept. If there are more, all of them count, so the object is
+refused."""
 _UNKNOWN_KIND: Final = KnownKind(resource="", role="other")
 
 

@@ -42,7 +42,7 @@ _WIDE: Final = re.compile(r"\.|\*|\+|\{|\\[dDsSwWpPC]|\[(?!\\?.\]\Z).*", re.DOTA
 
 
 def pattern_warnings(queues: QueueChecks, source_map: SourceMap) -> Iterator[Diagnostic]:
-    """Yield warnings about patterns that exempt somebody who should be checked.
+    """Yield warnings about patterns that exempt users who should be checked.
 
     Args:
         queues: The settings.

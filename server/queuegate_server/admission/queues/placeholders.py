@@ -29,7 +29,7 @@ _TRUE: Final = "true"
 def is_placeholder(review: QueueReview, settings: QueueChecks) -> bool:
     """Return whether YuniKorn's scheduler creates a placeholder.
 
-    The annotation alone proves nothing, because everybody can write it.
+    The annotation alone proves nothing, because anyone can write it.
     """
     yunikorn = settings.schedulers.yunikorn
     if yunikorn is None or not yunikorn.placeholder_account:

@@ -117,7 +117,7 @@ _resources = _section(
 
 @dataclass(slots=True, eq=False)
 class ChildTemplate:
-    """What a parent queue's dynamic children get."""
+    """The settings that a parent queue's dynamic children get."""
 
     position: MappingNode
     resources: Resources | None = None

@@ -23,7 +23,7 @@ class AffectedIds:
 
 
 class ChangeQuery(Protocol):
-    """Asks a provider what has changed. The methods raise RequestFault."""
+    """Queries a provider for changes. The methods raise RequestFault."""
 
     @property
     def position(self) -> bytes:

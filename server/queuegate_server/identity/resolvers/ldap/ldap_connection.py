@@ -79,7 +79,7 @@ class LdapConnection:
         self.users = 0
         """The number of lookups using the connection."""
         self.long_work = asyncio.Lock()
-        """Held by a lookup while it processes a long result."""
+        """The lock held by a lookup while it processes a long result."""
         self.is_active_directory: bool | None = None
         """Whether the server is Active Directory; None until determined."""
         self.schema_lock = asyncio.Lock()

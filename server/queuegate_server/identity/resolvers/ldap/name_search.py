@@ -90,7 +90,7 @@ class NameSearch:
         groups = kind.options.group_filter
         by_name = kind.options.groups_from == "member_uid"
         if options.primary_group == "gid_number" and kind is self.kinds[0] and not by_name:
-            # Any POSIX group may be somebody's primary group.
+            # Any POSIX group may be a user's primary group.
             groups = f"(|{groups}{POSIX_GROUPS})"
         return await self.session.search(
             "group names",

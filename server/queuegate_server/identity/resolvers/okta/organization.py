@@ -48,7 +48,7 @@ _ABSENT_CODE: Final = "E0000007"
 _NEXT: Final = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?(?:\s*[;,]|\s*$)')
 """The next page in a header Link (RFC 8288)."""
 _ENABLED: Final = frozenset({"ACTIVE", "RECOVERY", "PASSWORD_EXPIRED", "LOCKED_OUT"})
-"""States of accounts that can be used. Anybody can lock an account out with wrong passwords."""
+"""States of accounts that can be used. Anyone can lock an account with wrong passwords."""
 _DISABLED: Final = frozenset({"STAGED", "PROVISIONED", "SUSPENDED", "DEPROVISIONED"})
 
 
