@@ -22,7 +22,7 @@ _NO_FILES: Final = 4
 
 
 def main() -> int:
-    """Run the plugin and return its exit status, which is that of `queuegate`."""
+    """Run the plugin and return `queuegate`'s exit status."""
     return cli.main(program=PROGRAM, default_user=current_user)
 
 

@@ -199,7 +199,7 @@ def _merge_groups(arguments: dict[str, Any], context: click.Context) -> None:
 
 
 def _check_not_empty(arguments: Mapping[str, Any], context: click.Context) -> None:
-    """Refuse empty values of the options that need one: usually, a script's variable is unset."""
+    """Refuse empty values of options that need a value. Usually, a script's variable is unset."""
     for parameter in context.command.params:
         name = parameter.name or ""
         is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT

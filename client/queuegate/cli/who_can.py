@@ -173,7 +173,9 @@ def _note(
 def _hint_at_resolver(
     client: "ClientMethods", page: UserPage, queue: str, partition: str, access: Access
 ) -> str:
-    """Return a remark if groups stand for users because no resolver looks them up; "" if not."""
+    """Return a remark if groups are treated as users because no resolver looks them up; otherwise
+    "".
+    """
     members = [
         (user.user, grant)
         for user in page.users

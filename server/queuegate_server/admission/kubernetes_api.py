@@ -20,7 +20,7 @@ class KubernetesApiError(Exception):
     """A request failed; the message states the reason."""
 
     def __init__(self, message: str, status: int = 0) -> None:
-        """Create an error. `status` is that of the response; 0 if there was none."""
+        """Create an error. `status` is the response's HTTP status; 0 if there was no response."""
         super().__init__(message)
         self.status = status
 

@@ -23,7 +23,7 @@ from queuegate_server.runtime import resources
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 STDIN: Final = "-"
-"""The argument that stands for standard input."""
+"""The argument that means standard input."""
 
 
 class Failure(click.ClickException):

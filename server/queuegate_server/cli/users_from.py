@@ -22,7 +22,7 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.settings.model import Settings
 
 DIRECTORY: Final = "directory"
-"""The value of `--users-from` that stands for all users in the directory."""
+"""The value of `--users-from` that means all users in the directory."""
 _AT_ONCE: Final = 32
 """The maximum number of concurrent lookups."""
 

@@ -109,7 +109,8 @@ class Diagnostics:
         return isinstance(error, ParseError | TooManyErrors)
 
     def add(self, position: Positioned | None, found: Finding, queue: str = "") -> None:
-        """Add a finding. Without a position, it is about the whole file. Raises TooManyErrors.
+        """Add a finding. Without a position, the finding is about the whole file. Raises
+        TooManyErrors.
 
         Callers add only a few notes to a file.
         """

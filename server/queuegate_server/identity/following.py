@@ -1,4 +1,4 @@
-"""Follows the changes that resolvers report, and invalidates the groups of the users concerned.
+"""Follows the changes that resolvers report, and invalidates the groups of the affected users.
 
 A follower runs a resolver's `changes` and restarts it after a failure. Reports are merged while
 earlier ones take effect. While nothing is followed, the TTLs of the caches bound the age of groups,
@@ -21,12 +21,12 @@ from queuegate_server.throttling.token_bucket import TokenBucket
 _LOG = logging.getLogger(__name__)
 
 MAX_USERS_PER_SECOND: Final = 1_000
-"""The maximum number of users reported per second, and of those whose invalidation waits for an
-earlier one. If there are more, all users are invalidated."""
+"""The maximum number of users reported per second, and the maximum number whose invalidation waits
+for an earlier invalidation. If there are more, all users are invalidated."""
 ALL_INTERVAL: Final = 1.0
 """The minimum number of seconds between invalidations of all users."""
 STABLE_SECONDS: Final = 60.0
-"""After following for this long, a failure counts as the first one."""
+"""After following for this long, the next failure counts as the first one."""
 MAX_SILENCE: Final = 300.0
 """How long a resolver may follow without calling `reached`, in seconds. It is then restarted."""
 MAX_POSITION_BYTES: Final = 16 * 1024

@@ -52,7 +52,7 @@ class Resolution(NamedTuple):
     entry: CacheEntry
     """The entry. Invalidating the user expires it."""
     cached: bool
-    """Whether the entry was in the cache, or in that of the fleet."""
+    """Whether the entry was in this process's cache, or in the fleet's."""
     stale: bool
     """Whether the entry was used after its expiry because the resolver failed or was slow."""
 

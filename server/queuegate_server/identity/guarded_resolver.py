@@ -46,12 +46,12 @@ QUEUE_REFRESH_SHARE: Final = 8
 """Replaces `REFRESH_SHARE` while lookups are queued. A flood of new names must not stop refreshes,
 or cached groups would become too stale to use."""
 BREAKER_FAILURES: Final = 5
-"""The number of different users in a row whose lookups must fail before the source is paused. A
-smaller number of users might just have broken entries; with a larger one, more users would wait for
-`lookup_timeout`."""
+"""The number of different users in a row whose lookups must fail before the source is paused. Fewer
+failures may be due to broken entries; with a higher number, more users would wait for
+`lookup_timeout` in vain."""
 BREAKER_PAUSE_SECONDS: Final = 1.0
 """How long a failing source is paused before a trial lookup. One lookup a second is no load even
-for a source that recovers, and a longer pause would refuse new users after it has."""
+for a recovering source, and a longer pause would refuse new users after it has recovered."""
 MAX_WAITING: Final = 10_000
 """The maximum number of queued lookups: all users of a large cluster after a restart. The queue is
 shorter under sustained overload, which is what keeps callers from waiting in vain."""
@@ -129,7 +129,7 @@ class CircuitBreaker:
     The breaker opens for `BREAKER_PAUSE_SECONDS` after lookups have failed for `BREAKER_FAILURES`
     different users in a row. Repeated failures for one user count once, because only that user's
     entry may be broken. A failure counts as a success if the source works, and a lookup does not
-    count at all if the source was not asked or is too busy: a busy source states itself how long to
+    count at all if the source was not asked or is too busy: a busy source itself says how long to
     wait.
     """
 

@@ -1,7 +1,7 @@
 """The names, kinds, labels and help texts of the metrics, from metrics.toml.
 
-`SERVER` holds those of the server, and of what decides inside the webhook; `WORKERS` those of the
-supervisor of several workers; `WEBHOOK` the webhook's own.
+`SERVER` holds the metrics of the server, and of the decision core in the webhook; `WORKERS` the
+supervisor's; `WEBHOOK` the webhook's own.
 """
 
 from collections.abc import Mapping, Sequence

@@ -97,7 +97,7 @@ def parse_host_port(text: str) -> HostPort:
 
 
 def _parse_host_port(text: str, forms: str) -> HostPort:
-    """Parse a TCP address; the message of MalformedAddress names the forms that are allowed."""
+    """Parse a TCP address; the message of MalformedAddress lists the accepted forms."""
     host, _, port = text.rpartition(":")
     if not _is_host(host):
         raise MalformedAddress(f"not an address: write {forms}")

@@ -192,7 +192,7 @@ def limit_files(console: RunningConsole, size: int) -> None:
     ("when_unwritable", "said"),
     [
         ("drop", r"\d+ audit records have been lost since the server started\."),
-        ("block", r"40 audit records could not be written in time, so their calls failed\."),
+        ("block", r"40 audit records could not be written in time, so the calls failed\."),
     ],
 )
 def test_health_does_not_hide_lost_audit_records(

@@ -146,7 +146,7 @@ def _names_before(
 
 
 def _has_queue(found: Iterable[QueueName], places: Places) -> bool:
-    """Return whether a scheduler whose names are checked reads one of the names."""
+    """Return whether any of the names is read by a scheduler whose names are checked."""
     return any(each.is_read and places.modes[each.scheduler] is not Mode.OFF for each in found)
 
 
@@ -159,7 +159,7 @@ def _names_the_same(review: QueueReview, settings: QueueChecks) -> bool:
         return False
     kai = settings.schedulers.kai
     if kai is not None and kai.project_label and not owners_of(new) <= owners_of(old):
-        return False  # the project of a new owner may count
+        return False  # KAI may use the project of a new owner
     try:
         return _rest(new, {_METADATA}) == _rest(old, {_METADATA}) and _rest(
             new.get(_METADATA), _NAMELESS

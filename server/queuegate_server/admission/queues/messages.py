@@ -132,7 +132,7 @@ def _hint(user: str, check: RequiredCheck, partition: str) -> str:
 
 
 def refusal(obstacle: Obstacle) -> str:
-    """Return why an object with an obstacle is refused, or would be."""
+    """Return why an object with an obstacle is refused, or would be refused in the mode `deny`."""
     if obstacle.scheduler in ("", UNQUEUED):
         return obstacle.message
     return f"{obstacle.where}: {obstacle.message}"

@@ -78,7 +78,7 @@ class QueueName(NamedTuple):
     """For Kueue: the kind of queue, as the setting for its path template is called."""
     is_read: bool = True
     """Whether the scheduler reads the name. A name that it ignores is checked too, but an object
-    with only such names counts as one without a queue."""
+    with only such names is treated as naming no queue."""
     scheduler_field: str = ""
     """The position of a missing field that would select the scheduler that reads the name; empty if
     there is none."""
@@ -123,7 +123,7 @@ class Obstacle(NamedTuple):
 
 
 class Usable(NamedTuple):
-    """Queues that a user may use in the place of a denied one."""
+    """Queues that a user may use instead of a denied queue."""
 
     names: Sequence[str]
     """Their names, as the user would write them there."""

@@ -113,7 +113,8 @@ class QueueNames:
             return self._canonical(found.name, found.name, _FULL_PATH)
         if not namespace and found.template == LOCAL_QUEUES and _NAMESPACE in template:
             # Objects in any namespace may copy the name, such as the TrainJobs that refer to a
-            # ClusterTrainingRuntime. So the queue above those of all namespaces decides.
+            # ClusterTrainingRuntime. Therefore, the queue above the queues of all namespaces
+            # decides.
             template = prefix(template)
         path = template.replace(_NAMESPACE, _level(namespace))
         return self._canonical(found.name, path.replace(_QUEUE, _level(found.name)))

@@ -1,7 +1,7 @@
 """Finds node pools and projects that KAI may combine with those of another object. Pure.
 
-KAI builds the name PROJECT-NODEPOOL from the label `project` of the pod's top owner, else of the
-pod, and from the pod's node pool, unless one of the two has the label of a queue
+KAI builds the name PROJECT-NODEPOOL from the pod's node pool and the label `project` of the pod's
+top owner or, if the owner lacks it, of the pod, unless either of them has a queue label
 (`CalcPodGroupQueue` in `default_grouper.go`).
 
 A node pool is refused if its project is unknown, and a project if its node pool is unknown, unless
@@ -181,8 +181,8 @@ class UnknownProjects:
             found = self._of_template(kind, value, metadata)
         if around is None or found is None:
             return found or around
-        # What claims to be an object may be part of the one around it, so both may refer, and its
-        # metadata may be that of pods.
+        # A map that looks like an object may be just a part of the object around it. So either may
+        # contain the reference, and the map's metadata may belong to pods.
         return replace(found, searches_own_labels=True, references=None, around=around)
 
     def conditional_names(self) -> Iterator[QueueName]:

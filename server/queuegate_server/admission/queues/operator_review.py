@@ -100,7 +100,7 @@ def _parts(pattern: str) -> list[str]:
 def _is_anchored(pattern: str) -> bool:
     """Return whether each alternative of a pattern begins with ^ and ends with $.
 
-    Those in a group do not count, so `(^a$|^b$)` is reported, which is rare.
+    Those inside a group are ignored, so `(^a$|^b$)` is reported, but it is rare.
     """
     depth, starts, last = 0, True, ""
     for part in _parts(pattern):
@@ -169,7 +169,7 @@ def _operators(pattern: str, compiled: Any, *, is_wide: bool) -> list[Operator]:
             compiled.search(f"{SERVICE_ACCOUNT}{namespace}:{name}")
             for namespace in _namespaces(pattern)
             for name in (account.rpartition(":")[2] for account in operator.accounts)
-            if "-" in name  # others, such as `controller`, may be those of any program
+            if "-" in name  # other names, such as `controller`, may belong to any program
         )
     ]
 

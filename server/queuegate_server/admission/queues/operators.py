@@ -1,10 +1,10 @@
 """Operators whose accounts administrators list in `admission.queues.controllers`.
 
 An operator may be trusted with the names of queues only if each kind from which it creates pods is
-checked when an object of it is created. The operators in operators.toml are those of the kinds that
-Kueue (`pkg/controller/jobs`), KAI-Scheduler (`pkg/podgrouper/podgrouper/hub`), Volcano and YuniKorn
-integrate, and others in wide use. The page that is generated from it says where the accounts come
-from (`docs/generate/operators.py`). `ListedKinds` determines which kinds are checked.
+checked when an object of it is created. operators.toml lists the operators of the kinds that Kueue
+(`pkg/controller/jobs`), KAI-Scheduler (`pkg/podgrouper/podgrouper/hub`), Volcano and YuniKorn
+integrate, and other widely used operators. The page that is generated from it says where the
+accounts come from (`docs/generate/operators.py`). `ListedKinds` determines which kinds are checked.
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ QUEUES: Final[Mapping[str, str]] = {
     "yunikorn.apache.org/placeholder": "queue",
 }
 """The annotations that mark YuniKorn's placeholders, since 1.6 and before, each with the label for
-the application's queue. If a pod has both, the first counts, because a task group may add the
+the application's queue. If a pod has both, the first applies, because a task group may add the
 other."""
 _TRUE: Final = "true"
 

@@ -48,15 +48,16 @@ class KeyPlace(NamedTuple):
     scheduler: str
     key: str
     maps: frozenset[str]
-    """Where the key counts: labels, annotations, or both."""
+    """Where the key is searched for: labels, annotations, or both."""
     kinds: frozenset[Kind] | None = None
-    """The kinds whose own metadata counts; None for all kinds, at any depth unless `in_pods`."""
+    """The kinds whose own metadata is searched; None for all kinds, at any depth unless
+    `in_pods`."""
     access: Access = SUBMIT
     groups: frozenset[str] | None = None
-    """The API groups in whose kinds the key counts, at any depth; None if it counts in all."""
+    """The API groups in whose kinds the key is searched for, at any depth; None for all groups."""
     in_pods: bool = False
-    """Whether only certain metadata counts: that of `kinds`, or of objects that own pods if `kinds`
-    is None, and that of pods' templates in all kinds."""
+    """Whether only certain metadata is searched: the metadata of `kinds` (or, if None, of objects
+    that own pods), and the metadata of pod templates in all kinds."""
     overridden_by: tuple[tuple[str, str], ...] = ()
     """Keys, each with its map, that take precedence in the metadata of a pod."""
     separator: str = ""
@@ -166,7 +167,7 @@ class Places:
     """The places by map (labels or annotations) and key."""
     fields: Mapping[Kind, tuple[FieldPlace, ...]]
     modes: Mapping[str, Mode]
-    """The mode of each scheduler; that of `admission.queues.places` is by position."""
+    """The mode of each scheduler, and of each entry of its `places` by position."""
     joined_labels: frozenset[str]
     """The labels with which names are joined."""
 
@@ -183,8 +184,8 @@ class Places:
         )
 
     def elsewhere(self) -> "Places":
-        """Return the places in pods that YuniKorn does not schedule: all but YuniKorn's keys that
-        count only in certain metadata, such as `queue` of pods.
+        """Return the places in pods that YuniKorn does not schedule: all except YuniKorn's keys
+        that are searched for only in certain metadata, such as `queue` of pods.
         """
         keys = {
             map_name: {

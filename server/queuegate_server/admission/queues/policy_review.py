@@ -222,7 +222,7 @@ def _opened(texts: ParseJob | None, max_bytes: int) -> Iterator[tuple[PolicyText
 def _ambiguities(
     ambiguous: AmbiguousNames, partition: str, opened: list[tuple[PolicyText, OpenedText]]
 ) -> Iterator[Diagnostic]:
-    """Yield an error for each queue whose last level is that of an earlier queue."""
+    """Yield an error for each queue whose last level is the same as an earlier queue's."""
     positions: dict[AclKey, Place] = {}
     for text, policy in opened:
         kind = text.format or opened_policy_format(policy)

@@ -54,7 +54,7 @@ def where(trail: Trail | None) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return a value as text; null is none.
+    """Return a value as text; empty for null.
 
     Numbers and booleans are not ignored, because a controller may convert them.
     """

@@ -224,7 +224,7 @@ def _quoted(text: str, start: int, quote: str) -> tuple[str, int]:
 
 
 def _pairs_in_yaml(text: str) -> list[tuple[str, str]]:
-    """Return the entries of a map in YAML. Raises ValueError if the text is not one."""
+    """Return the entries of a map in YAML. Raises ValueError if the text is not a map."""
     if "{" not in text and ": " not in text and "\n" not in text:
         raise ValueError("not a YAML map")
     document = read_yaml(text.encode(errors="replace"), "")

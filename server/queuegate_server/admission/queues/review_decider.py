@@ -157,7 +157,7 @@ class ReviewDecider:
             return (await self._engine.resolve_and_check(query)).decision
 
     def _fault(self, user: str, served: ServedPartition) -> str:
-        """Return why no decision about a user name is possible; empty if one is."""
+        """Return why no decision about a user name is possible; empty if a decision is possible."""
         if fault := name_fault(user):
             return f"the user name {fault}"
         if self._uses_request and not served.partition.accepts_user(user):

@@ -161,7 +161,7 @@ class QueueReviewer:
         served: ServedPartition,
         requester: Requester,
     ) -> Usable:
-        """Return queues that the requester may use in the place of a denied one."""
+        """Return queues that the requester may use instead of a denied queue."""
         scheduler = check.scheduler
         if scheduler == UNQUEUED:
             scheduler = only_scheduler(self._settings.schedulers)

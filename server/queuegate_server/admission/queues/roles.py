@@ -19,8 +19,8 @@ METADATA: Final = "metadata"
 _METADATA_OF_PODS: Final = "Metadata"
 """The name endings of members that are metadata of pods, such as Argo's `podMetadata`."""
 _SELECTORS: Final = ("selector", "Selector")
-"""The name endings of members whose labels describe other objects. Metadata below them counts,
-because users choose the keys in some maps of templates, such as Kubeflow's
+"""The name endings of members whose labels describe other objects. Metadata below them is still
+searched, because users choose the keys in some maps of templates, such as Kubeflow's
 `pytorchReplicaSpecs`."""
 _SPEC: Final = "spec"
 _TEMPLATES: Final = ("template", "jobTemplate")
@@ -64,7 +64,7 @@ class MapRole(Enum):
 
     OTHER = auto()
     OBJECT = auto()
-    """The object itself, or one that an operator creates as it stands in the object."""
+    """The object itself, or an object in it that an operator creates as written."""
     OWNER = auto()
     """Objects that own pods and may be created from a template."""
     POD = auto()
@@ -147,8 +147,9 @@ def _is_of_pods(owner: Kind) -> bool:
 def _role_of_metadata(members: Mapping[str, Any], above: str) -> MapRole:
     """Return the role of metadata below the object's own.
 
-    It is that of pods unless it certainly belongs to a volume claim, or to a Job or another object
-    with a template. Templates of pods have many names, and need not list containers.
+    Such metadata is treated as pods' metadata unless it certainly belongs to a volume claim, or to
+    a Job or another object with a template. Templates of pods have many names, and need not list
+    containers.
     """
     spec = members.get(_SPEC)
     if isinstance(spec, dict):

@@ -328,7 +328,7 @@ def _counts(place: KeyPlace, node: _Node) -> bool:
 def _is_overridden(place: KeyPlace, node: _Node, members: Mapping[str, Any]) -> bool:
     """Return whether the scheduler ignores a key of a pod because another key is beside it.
 
-    Elsewhere, both count: an operator may copy only one of them, or remove one.
+    Elsewhere, both are checked: an operator may copy only one of them, or remove one.
     """
     if node.kind != POD or node.trail != OWN_METADATA:
         return False

@@ -55,8 +55,9 @@ CONTENT_CHANGES: Final = (
     '!(member == "metadata" || member == "status" && has(request.subResource))\n'
     "&& object[?member] != oldObject[?member])))"
 )
-"""A member of an object, except its metadata, changes. Its status counts unless it has a
-subresource of its own: some operators, such as Argo's, take templates of pods from the status."""
+"""A member of an object, except its metadata, changes. A change of its status is included unless
+the status has its own subresource: some operators, such as Argo's, take templates of pods from the
+status."""
 _OWNERS: Final = ".?metadata.?ownerReferences"
 OWNERS_CHANGE: Final = (
     f"oldObject != null && object{_OWNERS}.hasValue()\n&& object{_OWNERS} != oldObject{_OWNERS}"
@@ -85,7 +86,7 @@ NOT_A_SECRET: Final[Condition] = {
 
 
 def requester(settings: QueueChecks) -> list[Condition]:
-    """Return the condition that the requester is checked.
+    """Return a condition that tests whether the requester is checked.
 
     CEL matches regular expressions with the same library as Go.
     """
@@ -97,27 +98,29 @@ def requester(settings: QueueChecks) -> list[Condition]:
 
 
 def user_matches(pattern: str) -> str:
-    """Return the expression that a pattern matches the requester's name."""
+    """Return an expression that tests whether a pattern matches the requester's name."""
     return f"request.userInfo.username.matches({json.dumps(pattern, ensure_ascii=False)})"
 
 
 def is_listed(kinds: ListedKinds) -> str:
-    """Return the expression that a request is about a listed kind."""
+    """Return an expression that tests whether a request is about a listed kind."""
     return f"{is_resource(_joined(kinds.resources))}{_or_own(kinds)}"
 
 
 def is_resource(resources: Iterable[str]) -> str:
-    """Return the expression that a request is about one of the resources."""
+    """Return an expression that tests whether a request is about one of the resources."""
     return f"{_RESOURCE} in {_list(resources)}"
 
 
 def is_kind(kinds: Iterable[str]) -> str:
-    """Return the expression that a request is about one of the kinds."""
+    """Return an expression that tests whether a request is about one of the kinds."""
     return f"{_KIND} in {_list(kinds)}"
 
 
 def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKinds) -> Condition:
-    """Return the condition that the names of queues in an object of a listed kind may change."""
+    """Return a condition that tests whether the queue names in an object of a listed kind may
+    change.
+    """
     keys = sorted(_keys(places, bare=True))
     alternatives = []
     if keys:
@@ -140,9 +143,8 @@ def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKind
 
 
 def other_names_change(places: Places) -> list[Condition]:
-    """Return the condition that a top-level label or annotation names a new queue.
-
-    The list is empty if no key counts in all kinds.
+    """Return a condition that tests whether a top-level label or annotation names a new queue. The
+    list is empty if no key is read in all kinds.
     """
     keys = sorted(_keys(places, bare=False))
     if not keys:
@@ -151,8 +153,8 @@ def other_names_change(places: Places) -> list[Condition]:
 
 
 def unlisted_content_changes(places: Places) -> list[Condition]:
-    """Return the conditions that an unlisted kind may contain pods, and that one of its objects
-    changes, except for the queues that it names itself, which another webhook checks.
+    """Return conditions that test whether an unlisted kind may contain pods, and whether one of its
+    objects changes in another way than by naming a queue itself, which another webhook checks.
     """
     change = f"{CONTENT_CHANGES}\n|| {OWNERS_CHANGE}" if _node_pools(places) else CONTENT_CHANGES
     return [
@@ -166,7 +168,9 @@ def unlisted_content_changes(places: Places) -> list[Condition]:
 
 
 def _keys(places: Places, *, bare: bool) -> set[str]:
-    """Return the keys of labels and annotations; `bare` includes those of certain kinds."""
+    """Return the keys of labels and annotations; `bare` includes keys that only certain kinds
+    have.
+    """
     names: set[str] = set()
     for by_key in places.keys.values():
         for key, found in by_key.items():
@@ -188,7 +192,7 @@ def _node_pools(places: Places) -> set[str]:
 
 
 def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
-    """Return the expression that a key has a new value.
+    """Return an expression that tests whether a key has a new value.
 
     An absent label equals an empty one, which names no queue.
     """
@@ -204,13 +208,15 @@ def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
 
 
 def templates_change(keys: Sequence[str]) -> str:
-    """Return the expression that a key in a template of a built-in kind has another value."""
+    """Return an expression that tests whether a key in a template of a built-in kind has
+    changed.
+    """
     return f"{is_resource(_joined(POD_RESOURCES))}\n&& {keys_change(keys, TEMPLATES)}"
 
 
 def owners_of_pods_change(node_pools: Sequence[str]) -> str:
-    """Return the expression that an object of a built-in kind gets other owners, and that it or a
-    template in it has the label of a node pool.
+    """Return an expression that tests whether an object of a built-in kind gets other owners, and
+    it or a template in it has the label of a node pool.
     """
     metadata = (*METADATA, *TEMPLATES)
     return (
@@ -221,7 +227,7 @@ def owners_of_pods_change(node_pools: Sequence[str]) -> str:
 
 
 def status_changes(resource: Resource, path: Sequence[str]) -> str:
-    """Return the expression that a field in the status of a resource changes."""
+    """Return an expression that tests whether a field in a resource's status changes."""
     field = "".join(f"[?{json.dumps(each)}]" for each in path)
     return (
         f"{is_resource(_joined([resource]))}\n"

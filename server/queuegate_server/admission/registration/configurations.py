@@ -35,7 +35,7 @@ class Service:
     ca_bundle: str = ""
     """The authority of its certificate, PEM in base64; empty if another tool adds it."""
     excluded: Sequence[str] = EXCLUDED
-    """Namespaces for which the webhook is not called, besides its own."""
+    """Namespaces for which the webhook is not called, in addition to its own."""
 
 
 def webhook_configurations(

@@ -54,7 +54,7 @@ def is_small(body: bytes) -> bool:
 @asynccontextmanager
 async def received_body(slots: asyncio.Semaphore, request: web.Request) -> AsyncIterator[bytes]:
     """Yield the request body, and hold a slot for the duration of the context unless it is small.
-    Raises RequestRefusal, also if no slot becomes free.
+    Raises RequestRefusal, for example if no slot becomes free.
     """
     length = request.content_length
     if length is None:

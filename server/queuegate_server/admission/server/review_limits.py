@@ -20,7 +20,7 @@ LARGE_BODIES: Final = 4
 """The maximum number of bodies that are not small, per endpoint. This limits their memory to 36
 MiB."""
 LARGE_BODY_WAIT_SECONDS: Final = 1.5
-"""How long a body that is not small may wait for one of the others."""
+"""How long a body that is not small may wait until another one has been handled."""
 SMALL_BODY_SECONDS: Final = 5.0
 LARGE_BODY_SECONDS: Final = 2.0
 """The time limits for receiving a small or large body."""
@@ -71,7 +71,7 @@ MAX_STRANGERS_WAITING: Final = 64
 MAX_MESSAGE: Final = 8 * 1024
 MAX_WARNING: Final = 256
 MAX_WARNINGS: Final = 5
-"""The maximum length and number of warnings, followed by the number of the others. kubectl prints
-each. If the warnings of a request exceed 4096 characters, the API server truncates each to 256, and
-drops those that follow once the truncated ones reach 4096 (`recorder.AddWarning` in apiserver's
-`pkg/endpoints/filters/warning.go`, the same in 0.35 to 0.37)."""
+"""The maximum length and number of warnings. One more warning says how many were omitted. kubectl
+prints each. If the warnings of a request exceed 4096 characters, the API server truncates each to
+256, and drops those that follow once the truncated ones reach 4096 (`recorder.AddWarning` in
+apiserver's `pkg/endpoints/filters/warning.go`, the same in 0.35 to 0.37)."""

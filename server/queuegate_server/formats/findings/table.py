@@ -48,7 +48,7 @@ SUBJECTS: Final[Mapping[str, Mapping[str, Finding]]] = MappingProxyType(
         "capacity-scheduler.xml": _read("capacity_scheduler.toml"),
         "Properties of Hadoop": _read("hadoop_properties.toml"),
         "YARN's rules that map applications to queues": _read("queue_mappings.toml"),
-        "yarn-site.xml, and what decides beside a scheduler's file": _read("yarn_site.toml"),
+        "yarn-site.xml, and what decides instead of a scheduler's file": _read("yarn_site.toml"),
         "From YARN to YuniKorn": _read("convert.toml"),
         "spark-defaults.conf": _read("spark.toml"),
         "Kubernetes' RBAC": _read("kubernetes.toml"),

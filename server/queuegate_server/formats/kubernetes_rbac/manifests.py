@@ -98,7 +98,7 @@ def _is_manifest(file: Path, folder: Path) -> bool:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files, those of a folder sorted. Raises OSError."""
+    """Yield the files; the files of a folder are sorted. Raises OSError."""
     number = 0
     for path in paths:
         found = [path]

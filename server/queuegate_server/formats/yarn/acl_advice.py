@@ -68,7 +68,7 @@ def _is_meant_for_hadoop(text: str, acl: Acl, known: frozenset[str]) -> bool:
     """Return whether an ACL that Hadoop and its documentation read differently is clear in Hadoop.
 
     A space in an unknown group's name may be meant as a separator, unless commas separate the
-    groups. Between known names, it is one.
+    groups. Between known names, a space is a separator.
     """
     if acl.allows_all or _LINE_BREAK_OR_TAB.search(text) or _BLANK_AT_COMMA.match(text):
         return False

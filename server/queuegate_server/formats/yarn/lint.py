@@ -27,7 +27,7 @@ from queuegate_server.formats.yarn.variables import VARIABLE, Text
 def lint_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Diagnostic, ...]:
-    """Return sorted warnings about a scheduler's file, also if it has errors."""
+    """Return sorted warnings about a scheduler's file, even if it has errors."""
     loaded, _ = read_scheduler(format_name, data, file, options)
     if loaded is None:
         return ()

@@ -49,7 +49,7 @@ class NoResolver(_LocalResolver):
 
     async def all_users(self, _limit: int) -> Collection[str]:
         """Raise CannotListUsers."""
-        raise CannotListUsers("every name is that of a user")
+        raise CannotListUsers("every name counts as a user")
 
 
 class NoGroupsResolver(_LocalResolver):

@@ -237,7 +237,9 @@ def _parsed(body: Any) -> AccessToken:
 
 
 def _lifetime(value: object) -> float | None:
-    """Return a lifetime in seconds; None if it is not one. Some providers send text."""
+    """Return a lifetime in seconds; None if the value is not a lifetime. Some providers send
+    text.
+    """
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 1:

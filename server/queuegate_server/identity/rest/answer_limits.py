@@ -8,8 +8,8 @@ MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 MAX_SMALL_BODY_BYTES: Final = 64 * 1024
 """The maximum size of a token's or an error's body."""
 MAX_OVERHEAD_BYTES: Final = 32 * 1024
-"""The maximum size of an answer besides its body: headers, informational answers, and the framing
-of chunks. The framing may take more in proportion to the body; see FRAMING_SHARE."""
+"""The maximum size of an answer apart from its body: headers, informational answers, and the
+framing of chunks. The framing may take more in proportion to the body; see FRAMING_SHARE."""
 FRAMING_SHARE: Final = 8
 """The body must be at least this many times larger than its additional framing, as it is with
 chunks of 60 bytes."""

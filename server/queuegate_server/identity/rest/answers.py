@@ -120,7 +120,7 @@ def decoded(answer: HttpAnswer) -> Any:
     """Return the JSON in a successful answer. Raises RequestFault.
 
     Commas and opening brackets are counted first, those in texts included. JSON has at most one
-    value more than these.
+    more value than it has of these.
     """
     kind = answer.headers.get("content-type", "").partition(";")[0].strip()
     if kind.lower() != "application/json" and not kind.lower().endswith("+json"):

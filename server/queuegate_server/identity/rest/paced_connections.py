@@ -30,7 +30,7 @@ send such an answer on every connection."""
 
 
 class ExcessiveAnswer(aiohttp.ClientError):
-    """An answer is larger than an answer can be, apart from its body."""
+    """The part of an answer outside its body is larger than allowed."""
 
 
 class PacedConnector(aiohttp.TCPConnector):

@@ -134,7 +134,7 @@ class FormerNames:
         self._names: LRUCache[str, tuple[str, ...]] = LRUCache(MAX_FORMER_USERS)
 
     def note(self, key: str, name: str) -> None:
-        """Record by which of the provider's names a user is about to be looked up."""
+        """Record the provider's name under which a user is about to be looked up."""
         if not self._options.follows:
             return
         name = name.removesuffix(self._options.user_suffix)

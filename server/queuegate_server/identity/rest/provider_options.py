@@ -106,7 +106,7 @@ class RestOptions(ResolverOptions):
     """Settings common to the resolvers for identity providers. Durations in seconds."""
 
     issuer_settings: ClassVar = "the address in the settings"
-    """The settings that the address of the token endpoint depends on, for messages."""
+    """The settings that determine the token endpoint's address, for messages."""
     private_files: ClassVar[tuple[str, ...]] = ()
     """The settings that name files which only the server's account should be able to read."""
     # Connections.

@@ -1,8 +1,8 @@
 """The changes of a tenant, as delta queries of Microsoft Graph show them.
 
 A delta query returns the groups or users that have changed since the link at the end of the
-previous answer. Members who were added to a group or removed from it are listed one by one, and so
-are those of a new group. Any other change of a group counts as affecting all users, because its
+previous answer. Members who were added to a group or removed from it are listed one by one, as are
+the members of a new group. Any other change of a group counts as affecting all users, because its
 members are not listed. Microsoft Graph's clock, and the groups in its earlier answers, decide
 whether a group is new.
 """
@@ -41,7 +41,7 @@ class DeltaQueries:
 
     Args:
         api: The address of the API.
-        selected: The properties of users and of groups whose changes count, by collection.
+        selected: The properties of users and groups to watch for changes, by collection.
         fetch: Returns the JSON at an address.
     """
 

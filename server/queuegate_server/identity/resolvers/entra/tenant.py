@@ -49,7 +49,7 @@ PAGE_SIZE: Final = 999
 """The number of entries per page, the maximum that Microsoft Graph sends."""
 _ABSENT_CODE: Final = "Request_ResourceNotFound"
 _UPN: Final = re.compile(r"[!#$&'*+\-.0-9=A-Z^_`a-z{|}~]+@[0-9A-Za-z.\-]+")
-"""The characters of user principal names, and of those of guests."""
+"""The characters allowed in user principal names, including those of guests."""
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EVENTUAL: Final = {"ConsistencyLevel": "eventual"}
 

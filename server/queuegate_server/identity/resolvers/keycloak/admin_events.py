@@ -1,9 +1,9 @@
 """The changes of a realm, as its admin events show them.
 
 Keycloak records what administrators change, if the realm is set up to do so, and lists the newest
-event first. The time of an event is that of the node's clock before the event becomes visible, so
-an event can appear below others that were read long ago, if the clocks of two nodes differ or a
-clock was corrected. Therefore, an event is new if it has not been read before, whatever its time.
+event first. An event has the node's time from before the event became visible, so an event can
+appear below others that were read long ago, if the clocks of two nodes differ or a clock was
+corrected. Therefore, an event is new if it has not been read before, whatever its time.
 """
 
 import hashlib
@@ -177,8 +177,8 @@ class AdminEvents:
     async def _read(self) -> _Reading:
         """Return events.
 
-        Reads pages until one ends with an event that was read before, and now and then all pages.
-        An event at the top proves nothing: its time may be in the future.
+        Usually stops after a page that ends with an event that was read before, but sometimes reads
+        all pages. An event at the top proves nothing: its time may be in the future.
         """
         now, known = self._clock(), self._seen or {}
         since = now - self._full_read.at
@@ -228,7 +228,7 @@ def parse_event(item: dict[str, Any]) -> AdminEvent:
 
 
 def decode_position(position: bytes) -> _Position | None:
-    """Return the parts of a position; None if it is not one of this version."""
+    """Return the parts of a position; None if it has another version."""
     rest = position.removeprefix(_VERSION)
     at, digests = rest[:_TIME_BYTES], rest[_TIME_BYTES:]
     count, excess = divmod(len(digests), _DIGEST_BYTES)

@@ -123,7 +123,7 @@ class Realm(Provider):
         return (federation_note(body if isinstance(body, dict) else None),)
 
     async def members(self, listing: MemberListing) -> None:
-        """List group members, with those of the groups below if `parents` is set."""
+        """List group members, including the members of the groups below if `parents` is set."""
         await self._require_protection()
         self._shows_users_until = -math.inf  # a list may be used for longer than a lookup
         for name in listing.pending:
@@ -134,7 +134,7 @@ class Realm(Provider):
             listing.count_search()
             found = [each for each in await self._search(path_name) if self._is(each, name)]
             if not found:
-                await self._require_users()  # otherwise, the API shows no groups either
+                await self._require_users()  # a client that sees no users sees no groups either
             if self._options.group_name == "name" and len(found) > 1:
                 listing.done(name, SEVERAL_GROUPS)
                 continue
@@ -218,7 +218,7 @@ class Realm(Provider):
     async def _above(self, group: Mapping[str, Any], path: str, name: str) -> dict[str, str]:
         """Return the names of the groups above a group, by their paths.
 
-        Raises UnusableData if a path could be that of another group, as far as Keycloak shows it.
+        Raises UnusableData if, as far as Keycloak shows, a path could belong to another group.
         """
         found: dict[str, str] = {}
         while names_itself(path, name):

@@ -144,7 +144,7 @@ def _generalized_time(value: str) -> float:
     if match is None:
         raise ValueError("no time")
     hour, minute = match["hour"], match["minute"] or "00"
-    # A leap second is the first one of the next minute for Python.
+    # Python has no leap seconds, so treat one as the first second of the next minute.
     seconds = int(match["second"] or 0)
     begin = datetime.strptime(f"{hour}{minute}+0000", "%Y%m%d%H%M%z").timestamp()
     sign = -1 if (match["zone"] or "").startswith("-") else 1

@@ -1,8 +1,8 @@
 """The filters of lookups, which find users and groups.
 
-`options.user_filter` and `options.group_filter` say which entries are users and groups; those of
-the presets are in presets.toml. Lookups combine `group_filter` with what they look for: members,
-names, or the primary group.
+`options.user_filter` and `options.group_filter` determine which entries are users and groups; the
+presets' filters are in presets.toml. Lookups combine `group_filter` with what they look for:
+members, names, or the primary group.
 """
 
 import re

@@ -107,7 +107,7 @@ class GroupLookup:
     def _add_name(self, name: str | None, source: str, key: str | None = None) -> None:
         """Add a group's name, unless it is missing or no ACL can contain it.
 
-        `key` is that of the group's entry, if it has one.
+        `key` identifies the group's entry, if it has one.
         """
         if name and len(name.encode()) <= _MAX_NAME_BYTES and not CONTROL_CHARACTER.search(name):
             self._names[name] = None

@@ -42,8 +42,8 @@ from queuegate_server.identity.resolvers.ldap.pending import (
 from queuegate_server.runtime.pacing import ANSWERS, STEP_SECONDS
 
 MAX_QUEUED: Final = 1024
-"""The maximum number of queued requests on one connection: those of the lookups that may run at
-once, each of which sends a few at a time."""
+"""The maximum number of queued requests on one connection, enough for all lookups that may run at
+once, each of which sends a few requests at a time."""
 _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
 

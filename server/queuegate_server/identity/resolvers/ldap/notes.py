@@ -120,7 +120,7 @@ class _Examiner:
     lookup: UserLookup
 
     def __post_init__(self) -> None:
-        # The notes concern as many groups as a lookup may find.
+        # The notes may be about as many groups as a lookup may find.
         self._max_groups = self.connection.options.max_groups
         entries = max(_MAX_ENTRIES, self._max_groups)
         self._session = SearchSession(self.connection, lambda: Allowance(entries))

@@ -28,8 +28,8 @@ T = TypeVar("T")
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 MAX_AGE_SECONDS: Final = 900.0
-"""How long a connection is used before it is replaced, minus up to 10 %, so that the rights of the
-bind account and the addresses of servers are those of today. A replacement costs one bind."""
+"""How long a connection is used before it is replaced, minus up to 10 %, so that the bind account's
+rights and the servers' addresses are up to date. A replacement costs one bind."""
 IDLE_SECONDS: Final = 300.0
 """How long an unused connection to a server other than the first is kept."""
 KEEPALIVE_SECONDS: Final = 30.0
@@ -37,8 +37,8 @@ KEEPALIVE_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 1.0
 """How long to avoid a server after a failure."""
 FAIL_BACK_SECONDS: Final = 30.0
-"""The maximum pause after repeated failures while another server is available, and so how long that
-one serves alone after the first has returned."""
+"""The maximum pause after repeated failures while another server is available, and so how long the
+other server is used after this one has recovered."""
 REJECTED_SECONDS: Final = 60.0
 """The pause after rejected credentials, unless the password changes: repeated binds would lock the
 account."""

@@ -156,7 +156,7 @@ class FollowedContent:
         """Record that a message of `size` bytes is about to be read, or, if 0, that it has been
         read.
 
-        Raises SetupFault if it does not fit beside what is kept.
+        Raises SetupFault if it does not fit in the memory that is left.
         """
         _KeptMemory.reading += READING_FACTOR * size - self._reading
         self._reading = READING_FACTOR * size

@@ -278,8 +278,8 @@ class _Stream:
 async def _load(streams: "Sequence[_Stream]") -> None:
     """Wait until all entries have been read. Raises ServerFault if the server is silent.
 
-    Changes of parts that have been read do not count. Entries of any part do, because a server may
-    send the parts one after the other.
+    Only entries, of any part, count as a sign of life, because a server may send the parts one
+    after the other; changes of parts that have been read do not.
     """
     for stream in streams:
         while not stream.is_loaded.is_set():

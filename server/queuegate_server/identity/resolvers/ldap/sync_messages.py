@@ -63,7 +63,7 @@ class SyncState(NamedTuple):
 
 
 def decode_state(controls: Sequence[ResponseControl]) -> SyncState:
-    """Decode the Sync State Control of an entry. Raises ValueError, also if it is missing."""
+    """Decode the Sync State Control of an entry. Raises ValueError if it is invalid or missing."""
     content = BerReader(_value(controls, _SYNC_STATE)).open(SEQUENCE)
     state = EntryState(int.from_bytes(content.take(ENUMERATED)))
     return SyncState(state, _uuid(content), content.take_if(OCTETS))

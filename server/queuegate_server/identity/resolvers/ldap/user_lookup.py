@@ -165,7 +165,9 @@ class UserLookup:
     async def _check_names(
         self, groups: Sequence[tuple[str, str]], connection: LdapConnection
     ) -> None:
-        """Check that no other group has the name of one of the user's. Raises LdapFault."""
+        """Check that no other group has the same name as one of the user's groups. Raises
+        LdapFault.
+        """
         with SearchSession(
             connection, Allowance(self.options.max_groups, _FEWER_GROUPS)
         ) as session:

@@ -38,7 +38,7 @@ OF_USERS: Final = frozenset(
         "user.lifecycle.unsuspend",
     }
 )
-"""Types of events that concern the users among their targets."""
+"""Types of events that affect the users among their targets."""
 OF_EVERYBODY: Final = frozenset(
     {
         "group.lifecycle.delete",
@@ -169,7 +169,7 @@ def _timestamp(seconds: float) -> str:
 
 
 def affected_by(events: Iterable[Mapping[str, Any]]) -> AffectedIds:
-    """Return the users whose groups may have changed. Events of other types concern nobody."""
+    """Return the users whose groups may have changed. Events of other types affect nobody."""
     ids: dict[str, None] = {}
     for event in events:
         kind = event.get("eventType")
@@ -184,7 +184,7 @@ def affected_by(events: Iterable[Mapping[str, Any]]) -> AffectedIds:
 
 
 def _users_of(event: Mapping[str, Any]) -> list[str]:
-    """Return the ids of the users that an event concerns; none if one of them is unusable."""
+    """Return the ids of the users that an event affects; none if one of them is unusable."""
     targets = event.get("target")
     if not isinstance(targets, list) or not all(isinstance(each, dict) for each in targets):
         return []
