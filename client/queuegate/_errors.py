@@ -186,10 +186,10 @@ def _remedy(details: str, address: str) -> str:
     to do about it.
     """
     if AT_THE_CLIENT in details:
-        return f"the response of {address} is too large: request less at once ({details})"
+        return f"the response of {address} is too large: request less at a time ({details})"
     return (
-        f"the request is too large for {address}: send less at once, or raise the server's"
-        f" limits.max_message ({details})"
+        f"the request is too large for {address}: send less at a time, or raise the server's "
+        f"limits.max_message ({details})"
     )
 
 

@@ -142,7 +142,7 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 		message := "the request is too large for %s: send less at once, or raise the server's" +
 			" limits.max_message (%s)"
 		if strings.Contains(details, fmt.Sprintf("vs. %d", maxReceiveBytes)) { // the client's own limit
-			message = "the response of %s is too large: request less at once (%s)"
+			message = "the response of %s is too large: request less at a time (%s)"
 		}
 		failure.Message = fmt.Sprintf(message, address, details)
 	case codes.Unavailable:

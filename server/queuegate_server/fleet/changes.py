@@ -164,8 +164,8 @@ class FleetChanges:
     async def _wait_for_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
         """Wait until the other replicas (and local gates, if awaited) have applied the change.
 
-        Adds the local gates that have not confirmed it to the barrier.
-        Returns False if Redis has lost the event. Raises StoreUnavailable.
+        Adds to the barrier the local gates that have not confirmed the change. Returns False if
+        Redis has lost the event. Raises StoreUnavailable.
         """
         gates = asyncio.create_task(self._local.gates_follow()) if change.is_awaited else None
         try:

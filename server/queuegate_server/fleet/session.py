@@ -32,8 +32,8 @@ STARTING_SECONDS: Final = 10.0
 """How long a replica that follows no events reports that it is starting, in seconds from its start.
 Joining takes less."""
 MAX_EXPECTED: Final = 10_000
-"""The maximum number of its own events that a replica recognizes when they arrive. Older events are
-applied like other replicas' events."""
+"""The maximum number of a replica's own events that it recognizes when they arrive. Older events
+are applied like other replicas' events."""
 MAX_UNSENT: Final = 1_000
 """The maximum number of unsent changes. If there are more, all are widened to cover all users."""
 _random_nonce: Final = partial(os.urandom, NONCE_BYTES)

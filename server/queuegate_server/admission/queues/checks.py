@@ -72,7 +72,7 @@ def requirements(
         return Requirements()
     kind = (review.group, review.kind)
     if kind == POD and not is_processed(review.namespace) and not _is_for_yunikorn(review.new):
-        # Mutating webhooks have run, and the scheduler of a pod cannot change.
+        # By now, mutating webhooks have run, and the scheduler of a pod cannot change.
         places = places.elsewhere()
     try:
         found = yield from _new_names(kind, review, settings, places)
@@ -90,7 +90,7 @@ def requirements(
             return Requirements()
         return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
     if is_placeholder(review, settings):
-        # It belongs to an application, to which `unqueued` applied when it was started.
+        # The pod belongs to an application, to which `unqueued` applied when it was started.
         own = without_queue_of_application(review, new)
         return _checks(own, review.namespace, places, names())
     checks = _checks(new, review.namespace, places, names())

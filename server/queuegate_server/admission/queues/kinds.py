@@ -56,13 +56,12 @@ class KnownKind(BaseModel):
     """The pods of other objects that get its templates or labels: those of objects that refer to
     it, or any pods that it selects, so that its project may meet any node pool."""
     refers_by: frozenset[str] | Literal["always"] | None = None
-    """The members that refer to another object's template; `always` if it may also use one without
-    such a member; none if it uses none."""
+    """The members that refer to another object's template; `always` if it may use such a template
+    even without these members; None if it never uses one."""
     template_may_change_project: bool = False
     """Whether the template to which it refers may change its own project, as in a Workflow."""
     takes_built_in_templates: bool = False
-    """Whether it uses templates of built-in kinds, where a node pool needs no queue label beside
-    it."""
+    """Whether it uses templates of built-in kinds, in which a node pool needs no queue label."""
     contains_objects_at: Steps = ()
     """The paths to the objects in it that an operator creates; lists do not count as levels. A map
     elsewhere is not treated as an object, even if it has a `kind`: in kinds that keep unknown

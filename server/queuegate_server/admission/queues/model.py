@@ -58,7 +58,7 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     OPTIONS: "spark-submit would read the text as an option, so the queues in it cannot be checked:"
     " put the application's path in mainApplicationFile, and options in sparkConf",
 }
-"""Why the names behind each of these cannot be checked, and the remedy."""
+"""Why the names behind each placeholder cannot be checked, and the remedy."""
 LOCAL_QUEUES: Final = "localqueues"
 CLUSTER_QUEUES: Final = "clusterqueues"
 COHORTS: Final = "cohorts"
@@ -75,7 +75,7 @@ class QueueName(NamedTuple):
     access: Access
     """The access that the requester needs."""
     template: str = LOCAL_QUEUES
-    """For Kueue: the kind of queue, as the setting for its path template is called."""
+    """For Kueue: the kind of queue, named like the setting that contains its path template."""
     is_read: bool = True
     """Whether the scheduler reads the name. A name that it ignores is checked too, but an object
     with only such names is treated as naming no queue."""

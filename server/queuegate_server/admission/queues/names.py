@@ -89,7 +89,7 @@ class QueueNames:
         """Return the path of the queue that a name in an object refers to.
 
         A flat name that the policy lacks refers to a missing queue directly below the scheduler's
-        path, so it is decided as any missing queue. A name for YuniKorn refers to the queue that
+        path, so it is decided like any missing queue. A name for YuniKorn refers to the queue that
         the placement rule `provided` selects if it has no parent; `review_policy` warns about other
         rules.
 

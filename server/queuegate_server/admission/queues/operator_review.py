@@ -35,7 +35,7 @@ _REMEDY_OF_UNKNOWN: Final = (
 )
 _IN_FULL: Final = r"write each name in full, between ^ and $, with \. for a dot"
 _FLAGS: Final = re.compile(r"\(\?[isU]+\)")
-"""Flags for a whole pattern that leave the meaning of ^ and $ as it is."""
+"""Flags for a whole pattern that do not change the meaning of ^ and $."""
 _WIDE: Final = re.compile(r"\.|\*|\+|\{|\\[dDsSwWpPC]|\[(?!\\?.\]\Z).*", re.DOTALL)
 """A wildcard, repetition or class in a pattern, unless the class contains a single character, as in
 `[.]`."""
@@ -91,8 +91,8 @@ def _too_wide(pattern: str, compiled: Any) -> str:
 
 
 def _parts(pattern: str) -> list[str]:
-    """Return the parts of a pattern without its flags: a character, an escape, a class or a quoted
-    text each.
+    """Return the parts of a pattern without its flags. Each part is a character, an escape, a class
+    or quoted text.
     """
     return _PART.findall(_FLAGS.sub("", pattern, count=1) if _FLAGS.match(pattern) else pattern)
 
@@ -156,8 +156,8 @@ def _may_fetch(operator: Operator) -> tuple[str, str]:
 
 
 def _operators(pattern: str, compiled: Any, *, is_wide: bool) -> list[Operator]:
-    """Return the operators whose accounts a pattern matches, in their usual namespaces or, unless
-    it matches names that it does not contain, in those that it names.
+    """Return the operators whose accounts a pattern matches, in their usual namespaces or, if the
+    pattern matches only names that it spells out, in the namespaces that it names.
     """
     found = [each for each in OPERATORS if any(map(compiled.search, each.accounts))]
     if found or is_wide:

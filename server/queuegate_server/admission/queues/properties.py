@@ -80,7 +80,7 @@ class TextCount:
 
 
 def in_spark_conf(properties: Mapping[str, Any]) -> Iterator[Found]:
-    """Yield what the properties of Spark set, and None for others.
+    """Yield what Spark properties set, and None for each other property.
 
     The Spark operator passes NAME=VALUE to `spark-submit`, which ends the name at the first equals
     sign.
@@ -111,7 +111,7 @@ def in_arguments(specification: Mapping[str, Any]) -> Iterator[Unreadable]:
 
 
 def in_flink_configuration(configuration: Mapping[str, Any], count: TextCount) -> Iterator[Found]:
-    """Yield what the properties of Flink set, and None after each short step.
+    """Yield what Flink properties set, and None after each short step.
 
     Newer versions of its operator join the names of nested maps with dots.
 

@@ -43,7 +43,7 @@ _LABELS_OF_PODS: Final = frozenset(
         "serving.kserve.io",
     }
 )
-"""API groups in whose kinds members with many names hold labels for pods."""
+"""API groups in whose kinds members with various names hold labels for pods."""
 _POD_DEFAULT: Final[Kind] = ("kubeflow.org", "PodDefault")
 _WORKFLOW_METADATA: Final = "workflowMetadata"
 """A member of Argo's kinds that has labels for a Workflow, which Argo does not copy to pods."""
@@ -140,7 +140,7 @@ def role_of_items(name: str, owner: Kind) -> MapRole:
 
 
 def _is_of_pods(owner: Kind) -> bool:
-    """Return whether members with many names hold labels for pods in an object of a kind."""
+    """Return whether members with various names hold labels for pods in an object of a kind."""
     return owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT
 
 
@@ -148,8 +148,8 @@ def _role_of_metadata(members: Mapping[str, Any], above: str) -> MapRole:
     """Return the role of metadata below the object's own.
 
     Such metadata is treated as pods' metadata unless it certainly belongs to a volume claim, or to
-    a Job or another object with a template. Templates of pods have many names, and need not list
-    containers.
+    a Job or another object with a template. The members with pod templates have various names, and
+    a template need not list containers.
     """
     spec = members.get(_SPEC)
     if isinstance(spec, dict):

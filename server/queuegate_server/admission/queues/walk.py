@@ -67,13 +67,13 @@ class _Node(NamedTuple):
     depth: int
     role: MapRole
     kind: Kind | None
-    """The kind of the object whose metadata the node is, if it is known."""
+    """The kind of the object whose metadata this node is, if known."""
     in_spark: bool
     """Whether the node is in an object of the Spark operator."""
     owner: Kind
     """The kind of the object, or of the object within it, to which the node belongs."""
     groups: frozenset[str]
-    """The API groups of the object, and of all maps around the node that claim to be objects."""
+    """The API groups of the object, and of all maps around the node that look like objects."""
     node_pools: NodePools | None
     """Finds node pools whose project is unknown; None if there are none around the node."""
 

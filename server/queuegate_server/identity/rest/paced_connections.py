@@ -23,7 +23,8 @@ from queuegate_server.identity.rest.answer_limits import (
 from queuegate_server.runtime.pacing import ANSWERS, FREE_SECONDS
 
 _PIECE_BYTES: Final = 8192
-"""The most that is parsed at once. As one-byte chunks, it takes a few milliseconds."""
+"""The maximum number of bytes that are parsed at once. As one-byte chunks, they take a few
+milliseconds."""
 _LONG_ANSWER_PAUSES: Final = 4
 """The factor by which pauses grow once an answer is longer than a piece. A hostile provider can
 send such an answer on every connection."""
@@ -43,14 +44,14 @@ class PacedConnector(aiohttp.TCPConnector):
 
 
 class _PacedHandler(ResponseHandler):
-    """Passes what has arrived to the parser in pieces, between which the loop runs."""
+    """Passes received data to the parser in pieces, and lets the event loop run between them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._waiting = bytearray()
         self._turn: asyncio.TimerHandle | None = None
         self._lost: tuple[BaseException | None] | None = None
-        """Why the connection ended, if what has arrived before is still waiting."""
+        """Why the connection ended, if data that arrived before is still waiting."""
         self._received = 0
         """The number of bytes that were parsed since the last request."""
         self._informational = 0
@@ -70,7 +71,7 @@ class _PacedHandler(ResponseHandler):
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has arrived, now or when it is its turn."""
+        """Parse received data, now or at its next turn."""
         if not data:  # aiohttp continues with what the parser holds
             super().data_received(data)
             return
@@ -102,7 +103,7 @@ class _PacedHandler(ResponseHandler):
             self._turn = self._loop.call_later(ANSWERS.wait(), self._take_turn)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End the connection once all that has arrived is parsed."""
+        """End the connection once all received data is parsed."""
         if self._waiting and self.transport is not None and self.exception() is None:
             self._lost = (exc,)
         else:
@@ -120,7 +121,7 @@ class _PacedHandler(ResponseHandler):
         self._end()
 
     def _take_turn(self) -> None:
-        """Parse what is waiting, for about a millisecond, unless others must come first."""
+        """Parse waiting data for about a millisecond, unless other connections must come first."""
         self._turn = None
         if ANSWERS.wait() <= 0:
             start = time.monotonic()

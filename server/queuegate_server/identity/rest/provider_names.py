@@ -57,7 +57,7 @@ def requested_name(user: str, options: RestOptions) -> str | NoSuchUser:
 
 
 def is_same(found: str, requested: str, options: RestOptions) -> bool:
-    """Return whether the name that the provider has is the one that was requested."""
+    """Return whether the provider's name is the requested name."""
     if options.user_match == "casefold":
         return found.casefold() == requested.casefold()
     return found == requested

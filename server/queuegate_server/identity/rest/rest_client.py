@@ -39,8 +39,8 @@ MAX_CONNECTIONS: Final = 32
 """The maximum number of connections, and thus of concurrent requests: at 50 ms for each, 640
 requests a second, which is more than providers allow one client."""
 CONNECT_SECONDS: Final = 2.0
-"""How long TCP and TLS may take. `request_timeout` includes it; the shorter time tells a firewall
-that drops connections from a slow provider."""
+"""How long TCP and TLS may take. `request_timeout` includes it; this shorter limit distinguishes a
+firewall that drops connections from a slow provider."""
 _CHUNK_BYTES: Final = 64 * 1024
 _KEEPALIVE_SECONDS: Final = 55.0
 """How long an idle connection is kept. A new one with TLS takes longer than the rest of a lookup.

@@ -102,7 +102,7 @@ class RestResolver(ABC, Generic[O]):
             return LookupFailure(
                 fault.text,
                 too_many=isinstance(fault, Throttled),
-                # Requests of lookups differ only in names and ids, so one of these is at fault.
+                # Requests for lookups differ only in names and ids, so a name or an id is at fault.
                 source_works=isinstance(fault, UnusableAnswer | BadRequest),
             )
 

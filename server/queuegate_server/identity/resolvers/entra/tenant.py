@@ -43,8 +43,8 @@ CHANGES_SECONDS: Final = 10.0
 """How often Microsoft Graph is asked for changes, with two requests each time, far below its
 limits. Its own delay is longer than this."""
 REPEAT_SECONDS: Final = 60.0
-"""When a change is applied again. A lookup shortly after the change may still get the old groups,
-because Microsoft Graph's replicas take up to a minute to agree."""
+"""How long after a change it is applied again. A lookup shortly after the change may still get the
+old groups, because Microsoft Graph's replicas take up to a minute to agree."""
 PAGE_SIZE: Final = 999
 """The number of entries per page, the maximum that Microsoft Graph sends."""
 _ABSENT_CODE: Final = "Request_ResourceNotFound"

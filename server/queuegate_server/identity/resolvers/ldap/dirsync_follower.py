@@ -147,7 +147,7 @@ class GroupChanges:
     """Determines which users a changed group affects."""
 
     def __init__(self, kind: GroupKind, users: UserKind) -> None:
-        """Create an object for one kind of group."""
+        """Create an instance for one kind of group."""
         options = kind.options
         self.base: Final = options.group_base or ""
         # Deleted groups have lost most attributes by which a filter could recognize them.
@@ -197,7 +197,7 @@ class UserChanges:
     """Determines whether a changed user's groups may have changed."""
 
     def __init__(self, base: str, users: UserKind, options: LdapOptions) -> None:
-        """Create an object for the users below one base."""
+        """Create an instance for the users below one base."""
         self.base: Final = base
         self._users = users
         self._names = users.filter.attributes

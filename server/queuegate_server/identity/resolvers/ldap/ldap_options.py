@@ -168,7 +168,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
     """Whether changes of users are followed as well, such as new, renamed, disabled and deleted
     ones."""
     repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 5.0
-    """When a change is applied again, in case another server or memberOf lags behind. 0: never."""
+    """How long after a change it is applied again, in case another server or memberOf lags behind.
+    0: never."""
     # Limits.
     max_groups: int = Field(5000, ge=1, le=100_000)
     """The maximum number of groups per user. Lookups of users with more groups fail."""

@@ -78,7 +78,7 @@ class EntryLog:
         self._rate = TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
 
     def warning(self, text: str, *values: object) -> None:
-        """Log a warning, unless there were too many of late."""
+        """Log a warning, unless there were too many recently."""
         if self._rate.acquire():
             _LOG.warning(text, *values)
 

@@ -60,7 +60,7 @@ MAX_LISTING_BYTES: Final = 64 * 2**20
 """The maximum size of responses when listing members or users. Higher than for lookups, because no
 check waits for a listing."""
 _MAX_VALUES: Final = 100_000
-"""The number of values of typical size that one entry may have that reports a change."""
+"""The number of values of typical size that an entry that reports a change may have."""
 
 
 class Allowance:
@@ -111,7 +111,7 @@ class Allowance:
 
 
 def entry_allowance() -> Allowance:
-    """Return what one entry of a search for changes may contain."""
+    """Return the allowance for one entry of a search for changes."""
     return Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
 
 
@@ -169,7 +169,8 @@ class PendingRequests:
     is_receiving: bool = field(default=False, init=False)
     """Whether a message for a `Receiver` has started to arrive, and is not handled yet."""
     followed: int = field(default=0, init=False)
-    """How many messages for a `Receiver` have started to arrive, and steps of handling them."""
+    """The number of messages for a `Receiver` that have started to arrive, plus the number of steps
+    that handled them."""
 
     def __post_init__(self) -> None:
         self._pending: dict[int, _Request] = {}

@@ -112,7 +112,7 @@ class RightsNotes:
                 yield note
 
     async def about_lists(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
-        """Yield whether the bind account may search for members, but not read them."""
+        """Yield a note if the bind account may search for members, but not read them."""
         lists = "".join(member_filters(kind.options.member_attribute, [member]))
         matching = await self._groups(kind, f"(&{kind.options.group_filter}(|{lists}))")
         if not matching:
@@ -120,7 +120,7 @@ class RightsNotes:
         try:
             entry = await self._group(kind, min(matching), kind.options.member_attribute)
         except UnusableData:
-            # The members are visible: there are more than one response may hold.
+            # The members are visible, but there are more of them than one response may hold.
             return
         if entry is not None and not _has_values(entry, kind.options.member_attribute):
             yield (
@@ -185,7 +185,7 @@ class RightsNotes:
         return bool(entry.values(_MEMBER_URL))
 
     async def _groups(self, kind: GroupKind, filter_text: str) -> dict[str, None]:
-        """Return the DNs of the groups that match a filter: as many as a user may have."""
+        """Return the DNs of the groups that match a filter, at most as many as a user may have."""
         base = kind.options.group_base or ""
         limit = self._options.max_groups
         found = await self._session.search("group search", base, filter_text, ("1.1",), limit=limit)

@@ -36,8 +36,8 @@ from queuegate_server.identity.rest.provider_options import version_of
 from queuegate_server.identity.rest.rest_client import RestClient
 
 CHANGES_SECONDS: Final = 10.0
-"""How often Okta is asked for its System Log, and when a change is applied again. Six requests a
-minute are a small part of what Okta allows for the log."""
+"""How often Okta is asked for its System Log, and how long after a change it is applied again. Six
+requests a minute are a small part of what Okta allows for the log."""
 PAGE_SIZE: Final = 200
 """The number of entries per page, the maximum that Okta recommends."""
 _SCOPES: Final = "okta.users.read okta.groups.read"

@@ -139,7 +139,7 @@ final class Failures {
     switch (details.code) {
       case RESOURCE_EXHAUSTED:
         if (text.contains("maximum size " + Connection.MAX_RECEIVE_BYTES)) {
-          return tooLarge("the response of " + address + " is too large: request less at once (" + text + ")");
+          return tooLarge("the response of " + address + " is too large: request less at a time (" + text + ")");
         } else if (text.contains("larger than max") || text.contains("exceeds maximum size")) {
           return tooLarge("the request is too large for " + address + ": send less at once, or raise the"
               + " server's limits.max_message (" + text + ")");
