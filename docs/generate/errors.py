@@ -50,7 +50,7 @@ another language, start with [the example for Java or Node](../how-to/generated-
 - **Wait, then ask again** if a call, or a question of a batch, still ends with `UNAVAILABLE`,
   `CANCELLED`, `DEADLINE_EXCEEDED` or `RESOURCE_EXHAUSTED`: at the time that `RetryInfo` gives, or
   else after a second. A program that admits applications holds the application until then. If a
-  message was too large, send less at once instead.
+  message was too large, send less at a time instead.
 - **Wait and alert an administrator** after `PERMISSION_DENIED` and `UNAUTHENTICATED`. They are
   about the caller, never about the user in the question: if the program rejected the application,
   one wrong setting would reject all applications.
@@ -61,7 +61,7 @@ another language, start with [the example for Java or Node](../how-to/generated-
 """
 _CAUSES: Final = {
     "RESOURCE_EXHAUSTED": (
-        "The message exceeds `limits.max_message`, or the client's limit: send less at once. The"
+        "The message exceeds `limits.max_message`, or the client's limit: send less at a time. The"
         " Python client raises `MessageTooLarge`. Or the metadata exceeds"
         " 16 KiB, or too many health watches are open."
     ),

@@ -234,7 +234,7 @@ async def test_something_else_listens(connect: Callable[..., Ask]) -> None:
 
 async def test_a_response_above_the_limit_is_an_error(ask: Ask, script: Script) -> None:
     script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse(source="x" * (65 * 1024 * 1024))
-    with pytest.raises(MessageTooLarge, match=r"the response of .* request less at once"):
+    with pytest.raises(MessageTooLarge, match=r"the response of .* request less at a time"):
         await ask("get_policy", timeout=60)
 
 

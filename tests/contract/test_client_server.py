@@ -280,7 +280,7 @@ async def test_a_request_over_the_limit_of_the_server(
         asked += [part for group in groups for part in ("--group", group)]
         assert main(asked) == 2
         assert (
-            "send less at once, or raise the server's limits.max_message" in capsys.readouterr().err
+            "send less at a time, or raise the server's limits.max_message" in capsys.readouterr().err
         )
 
 

@@ -139,7 +139,7 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 			break
 		}
 		failure.Kind = ErrMessageTooLarge
-		message := "the request is too large for %s: send less at once, or raise the server's" +
+		message := "the request is too large for %s: send less at a time, or raise the server's" +
 			" limits.max_message (%s)"
 		if strings.Contains(details, fmt.Sprintf("vs. %d", maxReceiveBytes)) { // the client's own limit
 			message = "the response of %s is too large: request less at a time (%s)"

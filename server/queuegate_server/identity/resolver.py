@@ -69,7 +69,8 @@ class Resolver(Source, Protocol):
     results depend on the host sets `is_of_host = True`; its results are not shared in a fleet.
 
     A resolver that can follow its source has a method `changes`, described by `Following`. The
-    attribute is missing or None in a resolver that cannot, or whose settings do not ask for it.
+    attribute is missing or None if the resolver cannot follow its source, or if its settings do not
+    ask for it.
     """
 
     async def open(self) -> None:

@@ -156,7 +156,7 @@ def _without_managed_fields(text: bytes) -> bytes:
 
 
 def _abridged(text: bytes) -> Mapping[str, Any]:
-    """Return an object whose members are text, and which can only be compared with another one.
+    """Return an object whose members are text. It can only be compared with another such object.
 
     The metadata has only the labels and annotations. The rest is the text around the metadata.
     """

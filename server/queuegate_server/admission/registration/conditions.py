@@ -236,7 +236,9 @@ def status_changes(resource: Resource, path: Sequence[str]) -> str:
 
 
 def _values(root: str, metadata: Iterable[str], maps: Sequence[str]) -> str:
-    """Return the list of the values that a key has in all metadata of an object."""
+    """Return an expression for the list of the values that a key has in all metadata of an
+    object.
+    """
     items = [f'{root}{each}.?{name}[?key].orValue("")' for each in metadata for name in maps]
     return "[" + ",\n".join(items) + "]"
 

@@ -226,7 +226,7 @@ def token_in(answer: HttpAnswer, settings: str) -> AccessToken:
 
 
 def _parsed(body: Any) -> AccessToken:
-    """Return the token in the body of a success. Raises RequestFault."""
+    """Return the token in the body of a successful answer. Raises RequestFault."""
     given = body if isinstance(body, dict) else {}
     token, lifetime = given.get("access_token"), _lifetime(given.get("expires_in", 60))
     if not isinstance(token, str) or not _TOKEN.fullmatch(token) or lifetime is None:

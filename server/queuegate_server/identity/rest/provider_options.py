@@ -186,7 +186,9 @@ async def version_of(file: Path | None) -> object:
 
 
 def check_user_attribute(user_name: str, user_attribute: str | None) -> None:
-    """Raise an error unless `user_attribute` is set exactly if `user_name` asks for it."""
+    """Raise an error if `user_attribute` is set although `user_name` does not use it, or vice
+    versa.
+    """
     if (user_name == "attribute") != (user_attribute is not None):
         raise problem(
             "user_name: attribute and user_attribute belong together: set both or neither"

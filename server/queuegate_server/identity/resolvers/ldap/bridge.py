@@ -134,7 +134,7 @@ class Bridge(_End):
         self._reply: asyncio.Future[LdapReply] | None = None
         self._fault: ServerFault | None = None
         self._work: Iterator[None] | None = None
-        """The unfinished work on messages; None if all that have arrived are handled."""
+        """The unfinished work on received messages; None if all of them have been handled."""
         self._next_step: asyncio.TimerHandle | None = None
         self._propagate_loss: Callable[[], None] | None = None
         """Closes libldap's end. Set when the connection to the server is lost; None until then."""

@@ -4,7 +4,8 @@ Every group is kept with its members, because the directory sends only the new s
 entry, and former members are known only from its earlier state.
 
 A group may have hundreds of thousands of members. Therefore, methods that look at all of them are
-generators, which yield where a step may end. The caller finishes one before it calls another.
+generators, which yield where a step may end. The caller must finish one generator before it calls
+another method.
 """
 
 import sys
@@ -34,8 +35,8 @@ from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserKind
 
 MAX_CONTENT_BYTES: Final = 256 * 2**20
-"""The maximum memory for what all followers of the process keep of their directories, and for the
-messages that they are reading, in bytes."""
+"""The maximum memory that all followers of the process may use for the entries that they keep and
+the messages that they are reading, in bytes."""
 READING_FACTOR: Final = 3
 """How many times its size a long message takes while it is read: as it arrived, and its values."""
 MAX_AFFECTED: Final = 1_000

@@ -141,7 +141,7 @@ final class Failures {
         if (text.contains("maximum size " + Connection.MAX_RECEIVE_BYTES)) {
           return tooLarge("the response of " + address + " is too large: request less at a time (" + text + ")");
         } else if (text.contains("larger than max") || text.contains("exceeds maximum size")) {
-          return tooLarge("the request is too large for " + address + ": send less at once, or raise the"
+          return tooLarge("the request is too large for " + address + ": send less at a time, or raise the"
               + " server's limits.max_message (" + text + ")");
         }
         break;
