@@ -106,7 +106,7 @@ class PolicyQueue:
     created_levels: int = 0
     """The maximum number of levels that YARN creates below this queue on first use."""
     submit_acl_entries: tuple[AclEntry, ...] = ()
-    """The entries of a submit ACL that is made of Kubernetes' bindings and has no text."""
+    """The entries of a submit ACL that is built from Kubernetes' role bindings and has no text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ class AccessGrant:
     direct member of `name`.
     """
     origins: tuple[str, ...] = ()
-    """The bindings that make the entry, as in `AclEntry`, if the ACL is made of Kubernetes'
-    bindings.
+    """The role bindings behind the entry, as in `AclEntry`, if the ACL is built from Kubernetes'
+    role bindings.
     """
 
 

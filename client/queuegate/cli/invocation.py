@@ -193,7 +193,7 @@ class Invocation:
                 is_wrong = is_wrong or missing != MissingQueue()
             if not hint:
                 raise
-            # If there is no hint at a mistake, YARN may create the queue on submission.
+            # Unless the hint points to a mistake, YARN may create the queue on submission.
             message = hint if is_wrong else f"{hint}\n{error.message}"
             raise GroupsUnavailable(message, code=error.code, reason=error.reason) from None
 

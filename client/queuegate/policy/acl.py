@@ -102,7 +102,7 @@ class Acl(NamedTuple):
     proxies: frozenset[str] = _NOBODY
     """Services granted access on behalf of any user (Hadoop's `~name`)."""
     origins: Origins = NO_ORIGINS
-    """The origins of the entries, if the ACL has no text because it is made of bindings."""
+    """The origins of the entries, if the ACL has no text because it is built from role bindings."""
 
     def with_shared_names(self) -> "Acl":
         """Return an equal ACL with interned names, to save memory if the ACL is kept."""

@@ -52,7 +52,7 @@ class Grant(NamedTuple):
     name: str
     """`*` for everyone."""
     origins: tuple[str, ...] = ()
-    """The bindings that make the entry, if the ACL is made of bindings."""
+    """The role bindings behind the entry, if the ACL is built from role bindings."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def add_duties(
     namespace_annotations: Mapping[str, str],
     response: AdmissionResponse,
 ) -> AdmissionResponse:
-    """Return the response, with what YuniKorn needs added to its patch.
+    """Return the response, after adding what YuniKorn needs to its patch.
 
     Only new pods are changed: not those of YuniKorn itself, nor those in namespaces that are not
     processed.

@@ -120,7 +120,7 @@ def annotation_configurations(
 
 
 def emergency_command(name: str) -> str:
-    """Return a comment with the command that deletes all configurations of a name."""
+    """Return a comment with the command that deletes all configurations with a name."""
     return (
         "To delete everything that queuegate registers, in an emergency:\n"
         "  kubectl delete --ignore-not-found "

@@ -23,9 +23,9 @@ MAX_NAME_CHARS: Final = 1024
 MAX_PAGES: Final = 2000
 """The maximum number of pages that link to each other."""
 MAX_SIMILAR_GROUPS: Final = 1000
-"""The maximum number of groups of Keycloak that may contain a name that is searched."""
+"""The maximum number of Keycloak groups whose names contain the searched name."""
 MAX_SIMILAR_USERS: Final = 100
-"""The maximum number of users of Keycloak whose attributes differ only in case."""
+"""The maximum number of Keycloak users whose attributes differ only in case."""
 
 MAX_AFFECTED: Final = 100
 """If an answer affects more users, it counts as affecting all users."""

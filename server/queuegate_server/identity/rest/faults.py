@@ -30,7 +30,7 @@ class Throttled(RequestFault):
 
 
 class Gone(RequestFault):
-    """The provider no longer knows up to where changes have been read."""
+    """The provider no longer knows the position up to which changes have been read."""
 
 
 class BadRequest(RequestFault):

@@ -196,5 +196,5 @@ def check_user_attribute(user_name: str, user_attribute: str | None) -> None:
 
 
 def problem(message: str) -> PydanticCustomError:
-    """Return the error for settings that do not fit together."""
+    """Return the error for settings that contradict each other."""
     return PydanticCustomError("rest", "{message}", {"message": message})

@@ -91,9 +91,9 @@ class EntraOptions(RestOptions):
     cloud: Literal["global", "us_government", "us_government_dod", "china"] = "global"
     """The cloud of the tenant. us_government: GCC High; us_government_dod: DoD."""
     login_url: Origin | None = None
-    """The address where tokens are issued, if no value of cloud is right."""
+    """The address where tokens are issued, if none of the values of cloud applies."""
     graph_url: Annotated[Address, AfterValidator(_check_graph_url)] | None = None
-    """The address where Microsoft Graph is served, if no value of cloud is right."""
+    """The address where Microsoft Graph is served, if none of the values of cloud applies."""
     user_name: Literal["upn", "sam_account_name"] = "upn"
     """The name by which callers know a user. sam_account_name: the name in the Active Directory
     from which the user is synchronized."""

@@ -273,7 +273,9 @@ class _Examiner:
         kind: GroupKind,
         about: Callable[[GroupKind, str], AsyncIterator[str]],
     ) -> AsyncIterator[str]:
-        """Yield the notes of `about` on the groups that list the user, by name or by DN."""
+        """Yield the notes that `about` returns for the groups that list the user, by name or by
+        DN.
+        """
         by_name = kind.options.groups_from == "member_uid"
         async for note in about(kind, user if by_name else (await self._entry(user)).dn):
             yield note

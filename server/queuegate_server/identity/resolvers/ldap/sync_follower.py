@@ -286,7 +286,8 @@ async def _load(streams: "Sequence[_Stream]") -> None:
             due_at = max(each.heard_at for each in streams) + SILENCE_SECONDS
             if time.monotonic() >= due_at:
                 raise ServerFault(
-                    f"the server has not sent all entries, and nothing for {SILENCE_SECONDS:g} s",
+                    "the server has not sent all entries, and has sent nothing for "
+                    f"{SILENCE_SECONDS:g} s",
                     "raise its limits for the bind account (389 Directory Server: nsSizeLimit and "
                     "nsLookThroughLimit), or set changes: none",
                 )
