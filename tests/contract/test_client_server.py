@@ -279,9 +279,8 @@ async def test_a_request_over_the_limit_of_the_server(
         asked = ["--address", small.address, "--timeout", "60", "check", "alice", "root"]
         asked += [part for group in groups for part in ("--group", group)]
         assert main(asked) == 2
-        assert (
-            "send less at a time, or raise the server's limits.max_message" in capsys.readouterr().err
-        )
+        remedy = "send less at a time, or raise the server's limits.max_message"
+        assert remedy in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["gpu", "default"])

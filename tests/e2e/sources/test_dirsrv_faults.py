@@ -100,7 +100,8 @@ async def test_a_limit_that_the_server_does_not_mention(
     monkeypatch.setattr(sync_follower, "SILENCE_SECONDS", 1.0)
     source.modify(change(dirsrv.SERVICE, f"replace: {limit}", f"{limit}: 2"))
     fault = await why_not(await ldap_resolver(source))
-    assert fault.startswith("the server has not sent all entries, and has sent nothing for 1 s (raise its")
+    silence = "the server has not sent all entries, and has sent nothing for 1 s (raise its"
+    assert fault.startswith(silence)
     source.modify(change(dirsrv.SERVICE, f"replace: {limit}", f"{limit}: -1"))
     async with following(await ldap_resolver(source), sink := Sink()):
         assert sink.count
