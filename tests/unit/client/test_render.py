@@ -111,7 +111,7 @@ def test_an_explanation_is_a_tree() -> None:
         └─ submit ACL ' ops': lists the group ops
         groups: dev, ops (cached and expired; the resolver is unavailable; resolver corp; directory
         down) policy revision 3, partition default
-    """)  # noqa: E501
+    """)
 
 
 def test_an_explanation_of_the_recovery_queue() -> None:

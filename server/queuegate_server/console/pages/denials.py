@@ -36,7 +36,7 @@ class DenialFilter:
     partition: str
     decision: str
     except_explained_to: str
-    """A caller whose explanations do not match; empty if they do."""
+    """A caller whose explanations are left out; empty to include all."""
 
     def matches(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record matches."""

@@ -350,7 +350,7 @@ _BROKEN: Final = (
 
 
 async def _decode(answer: HttpAnswer) -> Any:
-    """Return the JSON in an answer, after the pause that earlier long work asks for.
+    """Return the JSON in an answer, after any pause that earlier long work requires.
 
     Raises RequestFault.
     """

@@ -318,12 +318,12 @@ class Realm(Provider):
         return items_of(await self._get(what, url, "view-users"), what)
 
     async def _get(self, what: str, url: URL, role: str) -> Any:
-        """Return the JSON at an address that only clients with a role of realm-management get."""
+        """Return the JSON at an address that requires a role of realm-management."""
         body, _ = await self._answer(what, url, role)
         return body
 
     async def _answer(self, what: str, url: URL, role: str) -> tuple[Any, Mapping[str, str]]:
-        """Return the same, and the answer's headers."""
+        """Return the JSON as `_get` does, and the answer's headers."""
         right = (
             f"the role {role} of realm-management, and leave Full scope allowed on in the client's "
             "scopes, or add the role there"

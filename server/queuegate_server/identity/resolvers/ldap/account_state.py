@@ -95,8 +95,8 @@ ACCOUNT_ATTRIBUTES: Final = tuple(_RULES)
 NOT_IN_ACTIVE_DIRECTORY: Final = frozenset(
     {"nsAccountLock", "krbPrincipalExpiration", "pwdAccountLockedTime", "pwdEndTime"}
 )
-"""Attributes that the schema of Active Directory lacks (MS-ADA1 to MS-ADA3). A domain controller of
-Samba rejects a search with DirSync for them."""
+"""Attributes that the schema of Active Directory lacks (MS-ADA1 to MS-ADA3). A Samba domain
+controller rejects DirSync searches for them."""
 
 
 def account_attributes(options: LdapOptions) -> tuple[str, ...]:

@@ -60,7 +60,8 @@ class NameSearch:
     async def _find(
         self, names: Collection[str]
     ) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, str]]:
-        """Return the keys of all groups with each name by DN, and the names of others by key.
+        """Return the groups with each of the names, and the names of other groups that were found.
+        The former are mappings from DN to key, by name; the latter are by key.
 
         Each spelling of a DN that the server sends is another group, because directories do not
         agree on which spellings are equal.

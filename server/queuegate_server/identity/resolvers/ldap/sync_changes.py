@@ -38,7 +38,8 @@ MAX_CONTENT_BYTES: Final = 256 * 2**20
 """The maximum memory that all followers of the process may use for the entries that they keep and
 the messages that they are reading, in bytes."""
 READING_FACTOR: Final = 3
-"""How many times its size a long message takes while it is read: as it arrived, and its values."""
+"""How many times its own size a long message takes while it is read, because its values are stored
+in addition to its bytes."""
 MAX_AFFECTED: Final = 1_000
 """The maximum number of affected users. If there are more, all users are."""
 MAX_VISITED: Final = 5_000
