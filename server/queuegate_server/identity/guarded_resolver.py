@@ -46,9 +46,9 @@ QUEUE_REFRESH_SHARE: Final = 8
 """Replaces `REFRESH_SHARE` while lookups are queued. A flood of new names must not stop refreshes,
 or cached groups would become too stale to use."""
 BREAKER_FAILURES: Final = 5
-"""The number of different users in a row whose lookups must fail before the source is paused. Fewer
-failures may be due to broken entries; with a higher number, more users would wait for
-`lookup_timeout` in vain."""
+"""The number of different users in a row whose lookups must fail before the source is paused. With
+a lower number, a few broken entries could pause the source; with a higher one, more users would
+wait for `lookup_timeout` in vain."""
 BREAKER_PAUSE_SECONDS: Final = 1.0
 """How long a failing source is paused before a trial lookup. One lookup a second is no load even
 for a recovering source, and a longer pause would refuse new users after it has recovered."""

@@ -1,7 +1,7 @@
 """Placeholders of YuniKorn's gang scheduling. Pure.
 
-The scheduler creates a placeholder for each member of a task group with its own account, and labels
-it with the queue of the application (`newPlaceholder` in k8shim's `pkg/cache/placeholder.go`;
+For each member of a task group, the scheduler creates a placeholder under its own account, and
+labels it with the application's queue (`newPlaceholder` in k8shim's `pkg/cache/placeholder.go`;
 YUNIKORN-2503 and YUNIKORN-2504 changed the keys in 1.6). That queue comes from the pod that started
 the application, whose creator was checked.
 

@@ -1,6 +1,6 @@
 """Files and folders with Kubernetes objects, read as one text.
 
-The text has a header line for each file, so that it stays one value wherever a policy is one file.
+The text has a header line for each file, so that it can be handled like the text of a single file.
 """
 
 import json

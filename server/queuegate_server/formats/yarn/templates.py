@@ -142,7 +142,7 @@ class TemplateReader:
         return Templates(entries, QueueCreation(creators, templates, kept, default), switches)
 
     def _depths(self, default: int) -> dict[str, int]:
-        """Return how many levels may be created below each queue that states it, by path."""
+        """Return how many levels may be created below each queue that sets a depth, by path."""
         suffix = f".{_FLEXIBLE}.{_DEPTH}"
         depths: dict[str, int] = {}
         for key in self._properties:

@@ -1,4 +1,4 @@
-"""Connections on which answers are read in short steps, and are bounded in all of their bytes.
+"""Connections that read answers in short steps, and limit all bytes of an answer.
 
 aiohttp parses whatever has arrived at once, and bounds only headers and lines. Informational
 answers (RFC 9110, 15.2) and the framing of chunks (RFC 9112, 7.1) would take the event loop and the

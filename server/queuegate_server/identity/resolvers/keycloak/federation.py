@@ -68,7 +68,7 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
 
 
 def _setting(component: Mapping[str, Any], key: str) -> str:
-    """Return a setting of a component, of which Keycloak stores a list of values."""
+    """Return a setting of a component. Keycloak stores each setting as a list of values."""
     config = component.get("config")
     values = config.get(key) if isinstance(config, dict) else None
     return str(values[0]) if isinstance(values, list) and values else ""

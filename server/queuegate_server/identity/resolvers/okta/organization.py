@@ -132,8 +132,8 @@ class Organization(GroupsWithIds):
         )
 
     async def _events(self, url: URL) -> LogAnswer:
-        # Okta limits requests for events on their own. Other clients of the System Log may use
-        # this limit up, which must not stop lookups.
+        # Okta limits requests for events on their own. Other clients of the System Log may use up
+        # this limit, which must not stop lookups.
         body, headers = await self._client.get(
             "events", url, self._log_credentials, right=_LOG_RIGHT, quota="events"
         )
