@@ -74,7 +74,8 @@ class NodePools:
     """The labels to find, each with the placeholder for the name: UNKNOWN_PROJECT, UNKNOWN_REFERRER
     or UNKNOWN_TEMPLATE for the label of a node pool, UNKNOWN_POOL for that of a project."""
     queue_label: str
-    """The queue's label. The labels are accepted if this one is beside them; if empty, never."""
+    """The queue's label, next to which the labels are accepted; empty if they are never
+    accepted."""
     metadata: Trail
     """The position of the object's own metadata."""
     searches_own_labels: bool

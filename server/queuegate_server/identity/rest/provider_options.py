@@ -140,7 +140,7 @@ class RestOptions(ResolverOptions):
         return self
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return a message and a remedy for a request that cannot time out before the lookup."""
+        """Return a message and a remedy if a request cannot time out before its lookup does."""
         if self.request_timeout < self.lookup_timeout:
             return {}
         message = (
