@@ -92,7 +92,7 @@ class Partition:
     _last_levels: dict[str, LastLevels] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
-    """The indexes that have been used, by the path below which the queues are."""
+    """The indexes that have been used, by the path whose descendants they contain."""
 
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = chains_above_root(self.cluster)

@@ -246,7 +246,7 @@ class ChangeFollower:
                 await asyncio.wait({changes, *others}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             raise CannotFollow(
-                f"the source has not been confirmed to be followed for {MAX_SILENCE:g} s"
+                f"nothing has confirmed that the source is followed for {MAX_SILENCE:g} s"
             ) from None
         finally:
             reports.extend = _do_nothing

@@ -15,7 +15,7 @@ MIN_ENCODED: Final = 4
 _BITS: Final = 6
 """The number of bits in a character of Base64."""
 _END: Final = r"(?:[\w+/-](?![\w+/-]))?(?:=|%3[Dd]){0,2}"
-"""A last character of Base64 that holds the rest of a secret, and the padding."""
+"""The last Base64 character, which holds the rest of a secret, and the padding."""
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _URL_SAFE: Final = {"+": "-", "/": "_"}
 

@@ -104,7 +104,7 @@ def _shared(section: Sequence[str], path: tuple[str, ...]) -> int:
 
 
 def _written(path: tuple[str, ...], section: Sequence[str]) -> str:
-    """Return a place's path, with the user's names where a section shares them."""
+    """Return a place's path, with the user's names as far as the section's path agrees with it."""
     parts = [*section[: _shared(section, path)], *path[_shared(section, path) :]]
     for depth, part in enumerate(path):
         if part == NAME and any(

@@ -238,7 +238,7 @@ async def test_a_silent_resolver_is_restarted(
     finally:
         await corp.follower.close()
     assert corp.follower.last_error is not None
-    assert "has not been confirmed to be followed" in corp.follower.last_error[1]
+    assert "nothing has confirmed that the source is followed" in corp.follower.last_error[1]
 
 
 @pytest.mark.parametrize("fault", [OSError("no more memory"), asyncio.CancelledError()], ids=repr)

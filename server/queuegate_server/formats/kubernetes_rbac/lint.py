@@ -48,7 +48,7 @@ class _Linter:
 
     @cached_property
     def _granted(self) -> dict[tuple[str, str], Binding]:
-        """The first binding of each role that people have, not only parts of Kubernetes."""
+        """The first binding that grants each role to people, not only to parts of Kubernetes."""
         granted: dict[tuple[str, str], Binding] = {}
         for each in self.objects.bindings.values():
             if any(not subject.name.startswith(SYSTEM) for subject in each.subjects):
