@@ -84,10 +84,10 @@ class EntraOptions(RestOptions):
     """A file with the application's secret, read again for every token."""
     federated_token_file: SecretFile | None = None
     """A file with a token from another issuer that the application trusts, as with workload
-    identity in Kubernetes. Replaces client_secret_file; read again for every token."""
+    identity in Kubernetes; read again for every token. Used instead of client_secret_file."""
     certificate_file: CertificateFile | None = None
     """A PEM file with a certificate of the application and its RSA key, read again for every token.
-    Instead of client_secret_file."""
+    Used instead of client_secret_file."""
     cloud: Literal["global", "us_government", "us_government_dod", "china"] = "global"
     """The cloud of the tenant. us_government: GCC High; us_government_dod: DoD."""
     login_url: Origin | None = None
