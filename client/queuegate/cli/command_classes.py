@@ -17,7 +17,7 @@ OF_SERVER: Final = (
 """The commands of `queuegate-server`. They are listed here because that program may not be
 installed."""
 _ELSEWHERE: Final = {
-    "--daemon-user": "set policy.daemon_user in the file of --config",
+    "--daemon-user": "set policy.daemon_user in the file given with --config",
     "--users-from": "only for queuegate-server diff, lint and prove",
     "--set": "only for queuegate-server serve and source-check; elsewhere, edit --config's file",
     "--old-yarn-site": "only for queuegate-server diff and prove",

@@ -130,7 +130,9 @@ _CLASSES: Final[dict[type, Any]] = {
 
 
 def adapt(*clients: "redis.asyncio.Redis | redis.asyncio.RedisCluster") -> None:
-    """Make clients' new connections bound replies and resolve hosts in dedicated threads."""
+    """Make clients' new connections limit the size of replies, and resolve hosts in dedicated
+    threads.
+    """
     for client in clients:
         if isinstance(client, redis.asyncio.RedisCluster):
             nodes = client.nodes_manager
