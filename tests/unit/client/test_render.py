@@ -109,9 +109,9 @@ def test_an_explanation_is_a_tree() -> None:
         └─ admin ACL '': grants nothing
         root
         └─ submit ACL ' ops': lists the group ops
-        groups: dev, ops (cached and expired; the resolver is unavailable; resolver corp; directory
-        down) policy revision 3, partition default
-    """)
+        groups: dev, ops (cached and expired; the resolver is unavailable; resolver corp; directory down)
+        policy revision 3, partition default
+    """)  # noqa: E501
 
 
 def test_an_explanation_of_the_recovery_queue() -> None:

@@ -80,7 +80,7 @@ async def test_local_resolvers() -> None:
     assert [*users] == [f"testuser{number}" for number in (1, 2, 3, 4)]
     for user in users:
         assert isinstance(await table.resolve(user), KnownUser)
-    assert "every name is that of a user" in await why(guarded(NoResolver(OPTIONS)))
+    assert "every name counts as a user" in await why(guarded(NoResolver(OPTIONS)))
 
 
 async def test_accounts_of_the_host(tmp_path: Path) -> None:
