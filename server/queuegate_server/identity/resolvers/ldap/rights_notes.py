@@ -166,8 +166,8 @@ class RightsNotes:
         if self._options.changes != "none" and (dynamic := await self._dynamic(kind, [*groups])):
             yield (
                 f"{attribute} lists {_description(kind, dynamic)}: if these are dynamic groups, "
-                "the setting changes does not report who joins or leaves them; this applies when "
-                "cached groups expire"
+                "the setting changes does not report who joins or leaves them; such changes apply "
+                "when cached groups expire"
             )
 
     async def _dynamic(self, kind: GroupKind, dns: Sequence[str]) -> list[str]:
