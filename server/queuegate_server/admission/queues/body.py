@@ -1,8 +1,8 @@
 """Decodes an AdmissionReview with its complete objects. Pure.
 
-Unlike `annotations.requests`, which decodes only the members that its rules inspect, all of an
-object is decoded, because a name may be anywhere in it. Each entry becomes a Python object, so
-entries are counted first. An object with too many is not decoded, and the reason is part of the
+Unlike `annotations.requests`, which decodes only the members that its rules inspect, this module
+decodes whole objects, because a name may be anywhere in them. Each entry becomes a Python object,
+so entries are counted first. An object with too many is not decoded, and the reason is part of the
 review.
 """
 

@@ -1,4 +1,4 @@
-"""What all AdmissionReviews share: the request around the objects, and the response. Pure.
+"""Code for all AdmissionReviews: the request around the objects, and the response. Pure.
 
 `annotations.requests` and `queues.body` decode what their endpoints need of the objects.
 """
