@@ -196,10 +196,9 @@ class Settings(Section):
     reflection: bool = True
     """Whether to serve gRPC reflection to callers with the role read."""
     transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(lower)] = "grpcio"
-    """The gRPC transport: grpcio; native, several times as fast, for a single TCP address on
-    loopback and trusted callers, because it reads and unpacks requests of any size before it
-    checks limits.max_message; auto, which uses native if it is installed and supports all
-    settings."""
+    """The gRPC transport: grpcio; native, which is several times as fast, but is only for a single
+    TCP address on loopback and for trusted callers, because it reads and unpacks requests before
+    it checks their size; auto, which uses native if it is installed and supports all settings."""
     policy: PolicySource = PolicySource()
     policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = ()
     """Several policies, each with its own partitions, instead of `policy`."""
