@@ -153,10 +153,10 @@ class PolicyInfo:
     templates: tuple[QueueTemplate, ...] = ()
     """The ACLs of queues that YARN creates on first use."""
     format: str = ""
-    """`yunikorn`, `fair-scheduler` or `capacity-scheduler`; empty if the server is too old to
-    report it."""
+    """`yunikorn`, `fair-scheduler`, `capacity-scheduler` or `kubernetes`; empty if the server is too
+    old to report it."""
     semantics: str = ""
-    """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for YuniKorn."""
+    """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for other formats."""
     unenforced: tuple[Access, ...] = ()
     """The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not
     true."""

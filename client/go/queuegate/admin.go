@@ -156,8 +156,9 @@ func (c *Client) GetFleet(ctx context.Context) (*queuegatev1.GetFleetResponse, e
 }
 
 // Validate validates a policy, or a file that accompanies one, without serving it. The format is
-// yunikorn, fair-scheduler or capacity-scheduler for a policy, or else yarn-site or spark-defaults. If
-// empty, it is detected. Without a deadline in the context, the call times out after 30 s.
+// yunikorn, fair-scheduler, capacity-scheduler or kubernetes for a policy, or else yarn-site or
+// spark-defaults. If empty, it is detected. Without a deadline in the context, the call times out
+// after 30 s.
 func (c *Client) Validate(
 	ctx context.Context, content, format string,
 ) (*queuegatev1.ValidatePolicyResponse, error) {

@@ -192,8 +192,9 @@ class AsyncServerMethods:
 
         Args:
             content: The text of the file.
-            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler` for a policy; `yarn-site`
-                or `spark-defaults` for an accompanying file. If empty, the format is detected.
+            format: `yunikorn`, `fair-scheduler`, `capacity-scheduler` or `kubernetes` for a policy;
+                `yarn-site` or `spark-defaults` for an accompanying file. If empty, the format is
+                detected.
             timeout: The time limit in seconds. The default is longer than for other calls, since
                 processing a large policy takes seconds.
 
