@@ -31,7 +31,7 @@ from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.source_text import decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
-from queuegate_server.formats.yunikorn.fields import Fields, Readers
+from queuegate_server.formats.yunikorn.value_readers import Fields, Readers
 
 FORMS: Final = (
     "only SUBJECT, SUBJECT may submit QUEUE",

@@ -15,7 +15,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
-from queuegate_server.formats.yunikorn.fields import Fields, Readers
+from queuegate_server.formats.yunikorn.value_readers import Fields, Readers
 
 _REASONS: Final = tuple(str(reason) for reason in Reason if reason is not Reason.UNSPECIFIED)
 _COMPARED: Final = ("reason", "matched_queue", "matched_subject", "evaluated_queue")

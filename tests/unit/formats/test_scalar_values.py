@@ -5,7 +5,7 @@ import math
 import pytest
 
 from queuegate_server.formats.yaml_nodes import ScalarNode
-from queuegate_server.formats.yunikorn.fields import boolean, floating, unsigned
+from queuegate_server.formats.yunikorn.value_readers import boolean, floating, unsigned
 
 
 def plain(text: str) -> ScalarNode:

@@ -8,7 +8,6 @@ from queuegate.policy.names import ROOT
 from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
-from queuegate_server.formats.yunikorn.fields import Fields, Readers
 from queuegate_server.formats.yunikorn.model import (
     LIMIT,
     PARTITION,
@@ -19,6 +18,7 @@ from queuegate_server.formats.yunikorn.model import (
     read_partitions,
     value_of,
 )
+from queuegate_server.formats.yunikorn.value_readers import Fields, Readers
 
 _DOCUMENT: Final[Readers] = {
     "partitions": ("value", read_partitions),

@@ -14,7 +14,13 @@ from typing import Final, NamedTuple
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, is_group_name, is_user_name
 from queuegate_server.formats.findings.table import phrase
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
-from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
+from queuegate_server.formats.yunikorn.value_readers import (
+    NO_COUNT,
+    Count,
+    Fields,
+    Readers,
+    ValueReader,
+)
 
 Texts = dict[str, ScalarNode]
 """Texts by name, such as properties."""
