@@ -20,7 +20,13 @@ from queuegate_server.config_fields import written_size
 from queuegate_server.console import app, forms, sessions, views
 from queuegate_server.console.pages import change
 from queuegate_server.files import configmap, watcher
-from queuegate_server.formats import diagnostics, source_text, xml_reader, yaml_reader
+from queuegate_server.formats import (
+    diagnostics,
+    source_text,
+    xml_reader,
+    yaml_builder,
+    yaml_reader,
+)
 from queuegate_server.formats.yunikorn import placement
 from queuegate_server.identity import members
 from queuegate_server.identity.resolvers.ldap import (
@@ -228,7 +234,7 @@ def _files() -> list[tuple[str, str]]:
         ("Policy file", _size(source_text.MAX_BYTES)),
         ("ConfigMap", _size(configmap.MAX_BYTES)),
         ("Settings", _size(load.MAX_BYTES)),
-        ("YAML: levels; nodes", f"{yaml_reader.MAX_DEPTH}; {yaml_nodes}"),
+        ("YAML: levels; nodes", f"{yaml_builder.MAX_DEPTH}; {yaml_nodes}"),
         ("XML: levels; elements", f"{xml_reader.MAX_DEPTH}; {xml_elements}"),
         ("Certificate, key, and `callers.token_file`", f"{_size(watcher.MAX_BYTES)} each"),
         ("Tokens in `callers.token_file`", _count(tokens.MAX_TOKENS)),

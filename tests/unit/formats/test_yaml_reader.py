@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.formats import source_text, yaml_reader
+from queuegate_server.formats import source_text, yaml_builder, yaml_reader
 from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import read_yaml
 from tests.support.rows import rows
@@ -138,7 +138,7 @@ def test_repeated_keys_are_all_reported_and_the_first_ones_count() -> None:
 @pytest.mark.usefixtures("_parser")
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("- ", "")])
 def test_depth_is_bounded(opening: str, closing: str) -> None:
-    deep = yaml_reader.MAX_DEPTH
+    deep = yaml_builder.MAX_DEPTH
     assert data(opening * deep + "x" + closing * deep)
     too_deep = opening * (deep + 1) + "x" + closing * (deep + 1)
     assert f"nested more than {deep} levels deep" in fault(too_deep)
@@ -160,7 +160,7 @@ def test_a_merge_flood_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_repeated_by_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_reader, "MAX_BYTES", 1000)
+    monkeypatch.setattr(yaml_builder, "MAX_BYTES", 1000)
     text = "- &a " + "x" * 100 + "\n- &b [*a, *a]\n" + "- *b\n" * 3
     assert data(text)
     assert fault(text + "- *a\n- *a\n") == (

@@ -31,7 +31,7 @@ from queuegate_server.formats.yarn.load import (
 from queuegate_server.formats.yarn.schedulers import QueueEntry
 
 MAX_LEVELS: Final = 96
-"""The maximum depth of the tree. Each level takes two of the 200 nesting levels that `yaml_reader`
+"""The maximum depth of the tree. Each level takes two of the 200 nesting levels that `yaml_builder`
 accepts."""
 _EVERYONE: Final = Acl(text=WILDCARD, allows_all=True)
 _MAX_SHOWN_NAMES: Final = 20
