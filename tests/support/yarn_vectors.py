@@ -5,12 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.registry import (
-    FormatOptions,
-    LoadResult,
-    detect_policy_format,
-    load_policy,
-)
+from queuegate_server.formats.detection import detect_policy_format
+from queuegate_server.formats.registry import FormatOptions, LoadResult, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn import configuration
 

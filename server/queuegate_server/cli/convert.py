@@ -8,9 +8,10 @@ from queuegate.cli.documented_command import DocumentedCommand
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
 from queuegate_server.cli.command import Failure, read_or_fail, reading_options
+from queuegate_server.formats.detection import opened_policy_format
 from queuegate_server.formats.diagnostics import ParseError
 from queuegate_server.formats.envelope import open_envelope
-from queuegate_server.formats.registry import FormatOptions, opened_policy_format
+from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 

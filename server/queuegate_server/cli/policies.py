@@ -10,8 +10,9 @@ from click.core import ParameterSource
 
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.cli.command import STDIN, Failure, read_or_fail
+from queuegate_server.formats.detection import detect_policy_format
 from queuegate_server.formats.diagnostics import has_errors
-from queuegate_server.formats.registry import FormatOptions, detect_policy_format, load_policy
+from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.identity.resolver_types import types
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings

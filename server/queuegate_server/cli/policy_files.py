@@ -38,17 +38,12 @@ from queuegate_server.cli.users_from import (
     users_from_option,
 )
 from queuegate_server.files.configmap import key_instead
+from queuegate_server.formats.detection import detect_file_format
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.findings.finding import Severity
-from queuegate_server.formats.format_names import YARN_SITE, YUNIKORN
-from queuegate_server.formats.registry import (
-    FILE_FORMATS,
-    FORMATS,
-    FormatOptions,
-    check_file,
-    detect_file_format,
-)
+from queuegate_server.formats.format_names import FILE_FORMATS, FORMATS, YARN_SITE, YUNIKORN
+from queuegate_server.formats.registry import FormatOptions, check_file
 from queuegate_server.formats.yunikorn.load import other_key
 
 _NOT_COMPARED: Final = "its names were not compared with the users:"

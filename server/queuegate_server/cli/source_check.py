@@ -15,9 +15,9 @@ from queuegate_server.cli.command import Failure, config_option, overrides_optio
 from queuegate_server.cli.ldap_check import check_ldap
 from queuegate_server.cli.lookup_output import show_outcome, show_step
 from queuegate_server.files.safe_open import read_regular
+from queuegate_server.formats.detection import detect_policy_format
 from queuegate_server.formats.diagnostics import printable
 from queuegate_server.formats.format_names import YUNIKORN
-from queuegate_server.formats.registry import detect_policy_format
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity import resolver_types
 from queuegate_server.identity.guarded_resolver import GuardedResolver

@@ -13,9 +13,9 @@ from typing import Final
 from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Snapshot
 from queuegate_server.formats.acl_positions import AclKey, DefaultPlace, Place, acl_positions
+from queuegate_server.formats.detection import detect_policy_format
 from queuegate_server.formats.diagnostics import Diagnostic, ParseError
 from queuegate_server.formats.envelope import open_envelope
-from queuegate_server.formats.registry import detect_policy_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.loader import MAX_KEPT_BYTES
 from queuegate_server.policystore.parsing import CheckJob, ParseJob

@@ -9,3 +9,8 @@ FAIR_SCHEDULER: Final = "fair-scheduler"
 CAPACITY_SCHEDULER: Final = "capacity-scheduler"
 SPARK_DEFAULTS: Final = "spark-defaults"
 YARN_SITE: Final = "yarn-site"
+
+FORMATS: Final = frozenset({YUNIKORN, KUBERNETES, FAIR_SCHEDULER, CAPACITY_SCHEDULER})
+"""The formats of policies."""
+FILE_FORMATS: Final = FORMATS | {SPARK_DEFAULTS, YARN_SITE}
+"""The formats of all files that can be checked: policies and their companion files."""

@@ -1,22 +1,20 @@
-"""Detects the formats of policies and their companion files, and loads and lints such files."""
+"""Loads, lints and checks policies and their companion files, in any format."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
+from queuegate_server.formats.detection import is_spark, opened_file_format
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     ParseError,
     has_errors,
     sort_diagnostics,
 )
-from queuegate_server.formats.envelope import FORMATS_BY_KEY, OpenedText, open_envelope
+from queuegate_server.formats.envelope import OpenedText, open_envelope
 from queuegate_server.formats.format_names import (
-    CAPACITY_SCHEDULER,
-    FAIR_SCHEDULER,
     KUBERNETES,
     SPARK_DEFAULTS,
     YARN_SITE,
@@ -40,28 +38,6 @@ from queuegate_server.formats.yunikorn.load import (
     missing_default_partition,
 )
 
-FORMATS: Final = frozenset({YUNIKORN, KUBERNETES, *SCHEDULERS})
-FILE_FORMATS: Final = FORMATS | {SPARK_DEFAULTS, YARN_SITE}
-"""The formats of all files that can be checked: policies and their companion files."""
-
-# A byte order mark, a declaration and comments may precede the first tag. The groups are atomic so
-# that a text consisting only of comments takes linear time.
-_FIRST_TAG: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!(?!--)[^>]*+>)*+<([\w:.-]++)", re.DOTALL
-)
-_FORMAT_BY_FIRST_TAG: Final = {
-    b"allocations": FAIR_SCHEDULER,
-    b"configuration": CAPACITY_SCHEDULER,
-}
-_OTHER_XML_FORMAT: Final = FAIR_SCHEDULER
-_MARKUP: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<[!?]")
-_SPARK_PROPERTY: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f]*(?:[#!][^\n]*)?\n)*[ \t\f]*spark\."
-)
-_SITE_KEY: Final = re.compile(rb"[>\"'\s]yarn\.(?!scheduler\.capacity\.)[\w.-]+[<\"'\s]")
-_ROOT_QUEUES: Final = b".root.queues"
-_MAX_SNIFFED_BYTES: Final = 65_536
-
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
@@ -69,15 +45,16 @@ class FormatOptions:
 
     acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
     """The names allowed in ACLs, for all partitions or by partition name."""
+    default_acl_names: AclNames = AclNames.YUNIKORN
+    """The names allowed in the ACLs of partitions that `acl_names` does not list."""
     resolver_types: frozenset[str] = RESOLVER_TYPES
     """The resolver types allowed in a YuniKorn partition, in addition to YuniKorn's own."""
     yarn: YarnOptions = field(default_factory=YarnOptions)
+    """The options for the files of a YARN cluster."""
     is_bare: bool = False
     """Whether to read the text without opening envelopes, as schedulers do."""
-    default_acl_names: AclNames = AclNames.YUNIKORN
-    """The names allowed in the ACLs of partitions that `acl_names` does not list."""
-
     rbac: RbacOptions = field(default_factory=RbacOptions)
+    """The options for Kubernetes' RBAC."""
     has_acl_names_option: bool = False
     """Whether the user may pass --acl-names, for remedies."""
 
@@ -99,86 +76,6 @@ class LoadResult:
     """The partitions by name; empty if a diagnostic is an error."""
     diagnostics: tuple[Diagnostic, ...]
     """All diagnostics, sorted by position."""
-
-
-def detect_policy_format(data: bytes) -> str:
-    """Detect a policy's format, even inside an envelope.
-
-    May decompress and parse the whole text, which can take seconds and a lot of memory. For
-    untrusted text, use a child process or `detect_bare_format`.
-    """
-    if are_manifests(data):
-        return KUBERNETES
-    try:
-        return opened_policy_format(open_envelope(data, ""))
-    except ParseError:
-        return detect_bare_format(data)
-
-
-def opened_policy_format(text: OpenedText) -> str:
-    """Detect a policy's format from its key in the envelope or, without a key, its content."""
-    return FORMATS_BY_KEY.get(text.key, YUNIKORN) if text.key else detect_bare_format(text.data)
-
-
-def detect_bare_format(data: bytes) -> str:
-    """Detect the format of a bare policy from the beginning of its text.
-
-    XML is recognized by its root element, or, if no element is found, by a declaration at the
-    beginning, because a document type can hide the element. Text with an object of Kubernetes' RBAC
-    is Kubernetes'. All other text is in YuniKorn's format.
-    """
-    start = data[:_MAX_SNIFFED_BYTES]
-    if tag := _FIRST_TAG.match(start):
-        return _FORMAT_BY_FIRST_TAG.get(tag[1], _OTHER_XML_FORMAT)
-    if _MARKUP.match(start):
-        return _OTHER_XML_FORMAT
-    return KUBERNETES if has_rbac(data) else YUNIKORN
-
-
-def format_mismatch(text: OpenedText, expected: str) -> str:
-    """Describe a policy that is not in the expected format; return "" if it may be.
-
-    The description completes the sentence `this file …`.
-    """
-    detected = opened_policy_format(text)
-    if detected == expected:
-        return ""
-    if detected == KUBERNETES:
-        return "has objects of Kubernetes' RBAC"
-    if detected == YUNIKORN:
-        return "has no object of Kubernetes' RBAC" if expected == KUBERNETES else "is not XML"
-    if not text.key:
-        tag = _FIRST_TAG.match(text.data)
-        if tag is None:
-            return "is XML" if expected == YUNIKORN else ""
-        detected = _FORMAT_BY_FIRST_TAG.get(tag[1], "")
-        if detected == expected:  # The root element is beyond the part used for detection.
-            return ""
-    return f"looks like {detected}" if detected else "is XML that is not a scheduler's"
-
-
-def detect_file_format(data: bytes) -> str:
-    """Return a file's format from `FILE_FORMATS`. The caveats in `detect_policy_format` apply."""
-    if _is_spark(data):
-        return SPARK_DEFAULTS
-    if are_manifests(data):
-        return KUBERNETES
-    try:
-        return _opened_file_format(open_envelope(data, ""))
-    except ParseError:
-        return detect_bare_format(data)
-
-
-def _is_spark(data: bytes) -> bool:
-    """Return whether a file begins as a spark-defaults.conf."""
-    return _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]) is not None
-
-
-def _opened_file_format(text: OpenedText) -> str:
-    format_name = opened_policy_format(text)
-    if format_name != CAPACITY_SCHEDULER or _ROOT_QUEUES in text.data:
-        return format_name
-    return YARN_SITE if _SITE_KEY.search(text.data) else format_name
 
 
 def open_policy(data: bytes, file: str, options: FormatOptions) -> OpenedText:
@@ -211,22 +108,7 @@ def load_policy(
 
 def load_opened(format_name: str, text: OpenedText, options: FormatOptions) -> LoadResult:
     """Load a policy already extracted from its envelope. See `load_policy`."""
-    _check_format(format_name)
-    partitions: Mapping[str, Partition]
-    if format_name == YUNIKORN:
-        partitions, diagnostics = load_queues(
-            text.data,
-            text.file,
-            options.acl_names_of,
-            options.resolver_types,
-            has_option=options.has_acl_names_option,
-        )
-    elif format_name == KUBERNETES:
-        partition, diagnostics = load_rbac(text.data, text.file, options.rbac)
-        partitions = {partition.name: partition} if partition else {}
-    else:
-        loaded, diagnostics = load_scheduler(format_name, text.data, text.file, options.yarn)
-        partitions = {loaded.partition.name: loaded.partition} if loaded else {}
+    partitions, diagnostics = _format(format_name).load(text, options)
     return LoadResult(partitions, text.in_file(diagnostics))
 
 
@@ -238,22 +120,12 @@ def lint_policy(
     Does not report errors or ignored names, because `load_policy` does. The arguments and
     exceptions are the same as for `load_policy`.
     """
-    _check_format(format_name)
+    chosen = _format(format_name)
     try:
-        return [*_lint(format_name, open_policy(data, file, options), options)]
+        text = open_policy(data, file, options)
     except ParseError:
         return []
-
-
-def _lint(format_name: str, text: OpenedText, options: FormatOptions) -> tuple[Diagnostic, ...]:
-    if format_name == YUNIKORN:
-        known = options.yarn.known_names
-        warnings = lint_queues(text.data, text.file, options.acl_names_of, known)
-    elif format_name == KUBERNETES:
-        warnings = lint_rbac(text.data, text.file, options.rbac)
-    else:
-        warnings = lint_scheduler(format_name, text.data, text.file, options.yarn)
-    return text.in_file(warnings)
+    return [*text.in_file(chosen.lint(text, options))]
 
 
 def check_file(
@@ -269,7 +141,7 @@ def check_file(
     `with_lint` adds lint warnings. The other arguments are the same as for `load_policy`, except
     that the format is detected if its name is empty. Raises ValueError for an unknown format.
     """
-    if format_name == SPARK_DEFAULTS or (not format_name and _is_spark(data)):
+    if format_name == SPARK_DEFAULTS or (not format_name and is_spark(data)):
         return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == YARN_SITE:
         return _check_site(data, file, options, with_lint=with_lint)
@@ -277,7 +149,7 @@ def check_file(
         text = open_policy(data, file, options)
     except ParseError as error:
         return [error.diagnostic(file)]
-    format_name = format_name or _opened_file_format(text)
+    format_name = format_name or opened_file_format(text)
     if format_name == YARN_SITE:
         return _check_site(data, file, options, with_lint=with_lint)
     return _check_policy(format_name, text, file, options, with_lint=with_lint)
@@ -286,31 +158,14 @@ def check_file(
 def _check_policy(
     format_name: str, text: OpenedText, file: str, options: FormatOptions, *, with_lint: bool
 ) -> list[Diagnostic]:
+    chosen = _format(format_name)
     loaded = load_opened(format_name, text, options)
-    diagnostics = [*loaded.diagnostics, *_remarks(format_name, text, file, loaded, options)]
-    if not with_lint:
-        return sort_diagnostics(diagnostics)
-    diagnostics += _lint(format_name, text, options)
-    diagnostics += lint_site(options.yarn) if format_name in SCHEDULERS else ()
+    diagnostics = [*loaded.diagnostics, *chosen.remarks(text, file, loaded, options)]
+    if with_lint:
+        diagnostics += text.in_file(chosen.lint(text, options))
+        diagnostics += lint_site(options.yarn) if format_name in SCHEDULERS else ()
     # Remove duplicates, because the loader and the linter may report the same problem.
     return sort_diagnostics(dict.fromkeys(diagnostics))
-
-
-def _remarks(
-    format_name: str, text: OpenedText, file: str, loaded: LoadResult, options: FormatOptions
-) -> Iterable[Diagnostic]:
-    """Return notes on what shims miss in a queues.yaml, or on what YARN decides without
-    queuegate.
-    """
-    if format_name == YUNIKORN:
-        return missing_default_partition(file, loaded.partitions)
-    if format_name not in SCHEDULERS or options.yarn.site is None or not loaded.partitions:
-        return ()
-    site, _ = read_site(options.yarn.site, options.yarn.semantics, format_name)
-    notes = own_decisions(
-        site.configuration, options.yarn.site[1], format_name, text.data, text.file
-    )
-    return text.in_file(notes)
 
 
 def _check_site(
@@ -324,7 +179,91 @@ def _check_site(
     return sort_diagnostics((*diagnostics, *others, *warnings, *notes))
 
 
-def _check_format(name: str) -> None:
-    if name not in FORMATS:
-        known = ", ".join(sorted(FORMATS))
+class _Format(NamedTuple):
+    """How the policies of one format are read."""
+
+    load: Callable[
+        [OpenedText, FormatOptions], tuple[Mapping[str, Partition], Iterable[Diagnostic]]
+    ]
+    lint: Callable[[OpenedText, FormatOptions], Iterable[Diagnostic]]
+    remarks: Callable[[OpenedText, str, LoadResult, FormatOptions], Iterable[Diagnostic]]
+    """Returns remarks about a loaded policy: what shims miss in it, or what YARN decides without
+    asking queuegate. The second argument is the file's name."""
+
+
+def _load_yunikorn(
+    text: OpenedText, options: FormatOptions
+) -> tuple[Mapping[str, Partition], Iterable[Diagnostic]]:
+    return load_queues(
+        text.data,
+        text.file,
+        options.acl_names_of,
+        options.resolver_types,
+        has_option=options.has_acl_names_option,
+    )
+
+
+def _lint_yunikorn(text: OpenedText, options: FormatOptions) -> Iterable[Diagnostic]:
+    return lint_queues(text.data, text.file, options.acl_names_of, options.yarn.known_names)
+
+
+def _remark_on_yunikorn(
+    _text: OpenedText, file: str, loaded: LoadResult, _options: FormatOptions
+) -> Iterable[Diagnostic]:
+    return missing_default_partition(file, loaded.partitions)
+
+
+def _load_kubernetes(
+    text: OpenedText, options: FormatOptions
+) -> tuple[Mapping[str, Partition], Iterable[Diagnostic]]:
+    partition, diagnostics = load_rbac(text.data, text.file, options.rbac)
+    return {partition.name: partition} if partition else {}, diagnostics
+
+
+def _lint_kubernetes(text: OpenedText, options: FormatOptions) -> Iterable[Diagnostic]:
+    return lint_rbac(text.data, text.file, options.rbac)
+
+
+def _no_remarks(*_: object) -> Iterable[Diagnostic]:
+    return ()
+
+
+def _yarn(format_name: str) -> _Format:
+    """Return how the files of one of YARN's schedulers are read."""
+
+    def load(
+        text: OpenedText, options: FormatOptions
+    ) -> tuple[Mapping[str, Partition], Iterable[Diagnostic]]:
+        loaded, diagnostics = load_scheduler(format_name, text.data, text.file, options.yarn)
+        partition = loaded.partition if loaded else None
+        return {partition.name: partition} if partition else {}, diagnostics
+
+    def lint(text: OpenedText, options: FormatOptions) -> Iterable[Diagnostic]:
+        return lint_scheduler(format_name, text.data, text.file, options.yarn)
+
+    def remarks(
+        text: OpenedText, _file: str, loaded: LoadResult, options: FormatOptions
+    ) -> Iterable[Diagnostic]:
+        if options.yarn.site is None or not loaded.partitions:
+            return ()
+        site, _ = read_site(options.yarn.site, options.yarn.semantics, format_name)
+        site_file = options.yarn.site[1]
+        notes = own_decisions(site.configuration, site_file, format_name, text.data, text.file)
+        return text.in_file(notes)
+
+    return _Format(load, lint, remarks)
+
+
+_FORMATS: Final[Mapping[str, _Format]] = {
+    YUNIKORN: _Format(_load_yunikorn, _lint_yunikorn, _remark_on_yunikorn),
+    KUBERNETES: _Format(_load_kubernetes, _lint_kubernetes, _no_remarks),
+    **{name: _yarn(name) for name in SCHEDULERS},
+}
+
+
+def _format(name: str) -> _Format:
+    """Return how a format's policies are read. Raises ValueError for an unknown format."""
+    if name not in _FORMATS:
+        known = ", ".join(sorted(_FORMATS))
         raise ValueError(f"unknown policy format {name!r}; use one of {known}")
+    return _FORMATS[name]

@@ -19,6 +19,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition
+from queuegate_server.formats.detection import (
+    detect_bare_format,
+    format_mismatch,
+    opened_policy_format,
+)
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -35,11 +40,8 @@ from queuegate_server.formats.registry import (
     FormatOptions,
     LoadResult,
     check_file,
-    detect_bare_format,
-    format_mismatch,
     load_opened,
     open_policy,
-    opened_policy_format,
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.xml_reader import read_xml

@@ -27,6 +27,7 @@ from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
 from queuegate_server.formats.acl_positions import AclKey, Place
 from queuegate_server.formats.claims import load_claims
+from queuegate_server.formats.detection import detect_policy_format
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -34,7 +35,7 @@ from queuegate_server.formats.diagnostics import (
     shortened,
     sort_diagnostics,
 )
-from queuegate_server.formats.registry import detect_policy_format, lint_policy
+from queuegate_server.formats.registry import lint_policy
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import (
     File,

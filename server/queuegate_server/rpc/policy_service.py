@@ -22,10 +22,11 @@ from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.format_names import (
     CAPACITY_SCHEDULER,
     FAIR_SCHEDULER,
+    FILE_FORMATS,
     KUBERNETES,
     YUNIKORN,
 )
-from queuegate_server.formats.registry import FILE_FORMATS, FormatOptions
+from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader

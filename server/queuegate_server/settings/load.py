@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from queuegate.policy.names import similar_name
 from queuegate_server.config_fields import MIB
 from queuegate_server.files.safe_open import read_regular, remedy
+from queuegate_server.formats.detection import detect_file_format
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     has_errors,
@@ -22,7 +23,6 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.envelope import SETTINGS_KEY, is_manifest
 from queuegate_server.formats.format_names import CAPACITY_SCHEDULER, YUNIKORN
-from queuegate_server.formats.registry import detect_file_format
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
 from queuegate_server.identity.resolver_types import CHAIN

@@ -249,7 +249,12 @@ class Settings(Section):
         }
         rbac = source.kubernetes.rbac if source.kubernetes else RbacOptions()
         return FormatOptions(
-            *(acl_names, resolver_types, yarn, is_bare, self.default_acl_names), rbac=rbac
+            acl_names,
+            self.default_acl_names,
+            resolver_types,
+            yarn,
+            is_bare=is_bare,
+            rbac=rbac,
         )
 
     @property

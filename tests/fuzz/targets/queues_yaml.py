@@ -15,15 +15,10 @@ import yaml
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.formats import yaml_reader
+from queuegate_server.formats.detection import detect_file_format
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.format_names import YUNIKORN
-from queuegate_server.formats.registry import (
-    FormatOptions,
-    check_file,
-    detect_file_format,
-    lint_policy,
-    load_policy,
-)
+from queuegate_server.formats.registry import FormatOptions, check_file, lint_policy, load_policy
 from queuegate_server.formats.yaml_nodes import plain_data
 from queuegate_server.formats.yaml_reader import read_yaml
 from tests.fuzz.targets.diagnostics import judge_diagnostics

@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 from queuegate.policy.decision import Access
 from queuegate_server.formats import registry, yaml_reader
 from queuegate_server.formats.acl_positions import AclKey, acl_positions
+from queuegate_server.formats.detection import detect_file_format, detect_policy_format
 from queuegate_server.formats.diagnostics import Diagnostics, ParseError
 from queuegate_server.formats.envelope import OpenedText, open_envelope
-from queuegate_server.formats.registry import (
-    DEFAULT_OPTIONS,
-    check_file,
-    detect_file_format,
-    detect_policy_format,
-    load_policy,
-)
+from queuegate_server.formats.registry import DEFAULT_OPTIONS, check_file, load_policy
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.policystore import parsing
 

@@ -11,6 +11,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.reach import effective_acl
 from queuegate.policy.tree import Partition
+from queuegate_server.formats.detection import detect_policy_format
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.format_names import KUBERNETES, YUNIKORN
 from queuegate_server.formats.kubernetes_rbac import manifests
@@ -18,7 +19,7 @@ from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
 from queuegate_server.formats.kubernetes_rbac.lint import lint_rbac
 from queuegate_server.formats.kubernetes_rbac.load import load_rbac
 from queuegate_server.formats.kubernetes_rbac.manifests import ManifestFiles, split
-from queuegate_server.formats.registry import detect_policy_format, load_policy
+from queuegate_server.formats.registry import load_policy
 from tests.support.generators.rbac import API
 from tests.support.rows import rows
 

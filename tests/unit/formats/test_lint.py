@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.formats.registry import FORMATS, FormatOptions, lint_policy, load_policy
+from queuegate_server.formats.format_names import FORMATS
+from queuegate_server.formats.registry import FormatOptions, lint_policy, load_policy
 from queuegate_server.formats.yunikorn.lint import ACL_RULES, DOCUMENT_RULES
 
 REPOSITORY = Path(__file__).parents[3]

@@ -2,11 +2,8 @@
 
 import pytest
 
-from queuegate_server.formats.registry import (
-    FormatOptions,
-    check_file,
-    detect_file_format,
-)
+from queuegate_server.formats.detection import detect_file_format
+from queuegate_server.formats.registry import FormatOptions, check_file
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import CAPACITY, FAIR, prop
 

@@ -4,7 +4,8 @@ import pytest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.formats.findings.finding import Severity
-from queuegate_server.formats.registry import FORMATS, FormatOptions, load_policy
+from queuegate_server.formats.format_names import FORMATS
+from queuegate_server.formats.registry import FormatOptions, load_policy
 from tests.support.rows import rows
 
 TWO = b"""

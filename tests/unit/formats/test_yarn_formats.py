@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_server.formats.detection import detect_policy_format
 from queuegate_server.formats.diagnostics import MAX_DIAGNOSTICS
-from queuegate_server.formats.registry import (
-    FormatOptions,
-    check_file,
-    detect_policy_format,
-    lint_policy,
-    load_policy,
-)
+from queuegate_server.formats.registry import FormatOptions, check_file, lint_policy, load_policy
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.xml_reader import MAX_DEPTH
 from queuegate_server.formats.yarn import schedulers

@@ -8,7 +8,8 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.registry import FormatOptions, detect_policy_format, load_policy
+from queuegate_server.formats.detection import detect_policy_format
+from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import (
     ACLS,

@@ -62,7 +62,7 @@ def policy(
     **yarn: Any,
 ) -> PolicyText:
     yarn_options = YarnOptions(**{"partition": "yarn", **yarn})
-    options = FormatOptions(acl_names, frozenset({"static"}), yarn_options)
+    options = FormatOptions(acl_names, resolver_types=frozenset({"static"}), yarn=yarn_options)
     return PolicyText(File(name, data), "", options, spark=spark)
 
 

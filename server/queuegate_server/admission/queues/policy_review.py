@@ -12,6 +12,7 @@ from queuegate_server.admission.queues.names import (
 )
 from queuegate_server.admission.queues.operator_review import pattern_warnings
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
+from queuegate_server.formats.detection import opened_policy_format
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -22,7 +23,7 @@ from queuegate_server.formats.envelope import OpenedText
 from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.format_names import YUNIKORN
-from queuegate_server.formats.registry import open_policy, opened_policy_format
+from queuegate_server.formats.registry import open_policy
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.document import decode
 from queuegate_server.formats.yunikorn.model import normalized_name
