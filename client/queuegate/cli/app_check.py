@@ -1,12 +1,17 @@
 """The `queuegate app-check` command, which checks access to a YARN or Spark application."""
 
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from queuegate._applications import Application, ApplicationCheck, SparkApplication
+from queuegate._applications import (
+    Application,
+    ApplicationCheck,
+    ApplicationExplanation,
+    SparkApplication,
+)
 from queuegate._types import Check, Decision
 from queuegate.cli import render
 from queuegate.cli.command_classes import Command
@@ -22,7 +27,7 @@ from queuegate.cli.options import (
     partition_option,
 )
 from queuegate.cli.output import Report
-from queuegate.cli.suggestions import missing_queue_line
+from queuegate.cli.suggestions import missing_queue, missing_queue_line
 from queuegate.cli.terminal import escape
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Reason
@@ -31,14 +36,6 @@ from queuegate.policy.names import ROOT
 if TYPE_CHECKING:
     from queuegate._client import Client
     from queuegate.cli.offline import OfflineClient
-
-_OF_YARN: Final = ("queue", "owner", "view_acl", "modify_acl", "target_queue", "real_user")
-_APPLICATION_OPTIONS: Final = ("partition", "groups", "target_queue", "real_user")
-_OF_SPARK: Final = {
-    "properties": "--property",
-    "spark_user": "--spark-user",
-    "process_user": "--process-user",
-}
 
 
 @click.command(
@@ -78,7 +75,25 @@ _OF_SPARK: Final = {
 @partition_option
 @groups_options
 @files_options
-def app_check(invocation: Invocation, *, explained: bool, **arguments: Any) -> Report:
+def app_check(
+    invocation: Invocation,
+    *,
+    user: str,
+    action: str,
+    queue: str,
+    owner: str,
+    view_acl: str,
+    modify_acl: str,
+    target_queue: str,
+    spark: bool,
+    properties: Sequence[str],
+    spark_user: str,
+    process_user: str,
+    explained: bool,
+    partition: str,
+    groups: Sequence[str] | None,
+    real_user: str,
+) -> Report:
     """Check whether USER may access a YARN or Spark application.
 
     ACTION is view, view-logs, modify, move or (Spark only) admin.
@@ -86,38 +101,57 @@ def app_check(invocation: Invocation, *, explained: bool, **arguments: Any) -> R
     If the application's queue does not exist, its nearest existing ancestor is evaluated. Hadoop's
     capacity scheduler would instead grant access to everyone.
     """
-    if fault := _application_fault(arguments):
+    of_yarn = {
+        "--queue": queue,
+        "--owner": owner,
+        "--view-acl": view_acl,
+        "--modify-acl": modify_acl,
+        "--target-queue": target_queue,
+        "--real-user": real_user,
+    }
+    of_spark = {
+        "--property": properties,
+        "--spark-user": spark_user,
+        "--process-user": process_user,
+    }
+    fault = _spark_fault(of_yarn, of_spark, properties) if spark else _yarn_fault(of_yarn, of_spark)
+    if fault:
         raise click.UsageError(fault, click.get_current_context())
-    properties = dict(text.split("=", 1) for text in arguments["properties"])
-    question = (
-        arguments["user"],
-        Action(arguments["action"].replace("-", "_")),
-        SparkApplication(properties, arguments["spark_user"], arguments["process_user"])
-        if arguments["spark"]
-        else Application(
-            arguments["queue"], arguments["owner"], arguments["view_acl"], arguments["modify_acl"]
-        ),
+    application = (
+        SparkApplication(dict(text.split("=", 1) for text in properties), spark_user, process_user)
+        if spark
+        else Application(queue, owner, view_acl, modify_acl)
     )
-    options = {name: arguments[name] for name in _APPLICATION_OPTIONS}
-    asked = ApplicationCheck(*question, **options)
-    colors = invocation.colors
+    known_action = Action(action.replace("-", "_"))
+    asked = ApplicationCheck(
+        user, known_action, application, partition, groups, target_queue, real_user
+    )
     with (
         invocation.client() as client,
-        invocation.with_queue_hint(client, asked.user, asked.target_queue, asked.partition),
-        invocation.with_queue_hint(client, asked.user, arguments["queue"], asked.partition),
+        invocation.with_queue_hint(client, user, target_queue, partition),
+        invocation.with_queue_hint(client, user, queue, partition),
     ):
         started = time.monotonic()
-        if explained:
-            full = client.explain_application(*question, **options)
-            missing = _missing_queue_line(client, invocation, asked, full.decision, started)
-            lines = render.application_explanation_lines(asked, full, colors, missing)
-            status = Exit.OK if full.decision.allowed else Exit.NO
-            return Report(explanation_document(full), lines, status)
-        answer = client.check_application(*question, **options)
-        missing = _missing_queue_line(client, invocation, asked, answer, started)
-    status = Exit.OK if answer.allowed else Exit.NO
-    text = render.application_decision_text(asked, answer, colors)
-    return Report(answer, [text, missing] if missing else [text], status)
+        ask: Callable[..., Decision | ApplicationExplanation] = (
+            client.explain_application if explained else client.check_application
+        )
+        answer = ask(
+            user,
+            known_action,
+            application,
+            partition=partition,
+            groups=groups,
+            target_queue=target_queue,
+            real_user=real_user,
+        )
+        decision = answer if isinstance(answer, Decision) else answer.decision
+        missing = _missing_queue_line(client, invocation, asked, decision, started)
+    status = Exit.OK if decision.allowed else Exit.NO
+    if isinstance(answer, Decision):
+        text = render.application_decision_text(asked, answer, invocation.colors)
+        return Report(answer, [text, missing] if missing else [text], status)
+    lines = render.application_explanation_lines(asked, answer, invocation.colors, missing)
+    return Report(explanation_document(answer), lines, status)
 
 
 def _missing_queue_line(
@@ -127,15 +161,23 @@ def _missing_queue_line(
     answer: Decision,
     started: float,
 ) -> str:
-    """Return a line if the application's queue does not exist or is ambiguous; otherwise ""."""
+    """Return a line if a queue of a YARN application does not exist or is ambiguous; otherwise "".
+
+    `started` is when the check was made, as `time.monotonic`.
+    """
     application, evaluated = asked.application, answer.evaluated_queue
     if not isinstance(application, Application):
         return ""
     if answer.reason is Reason.UNKNOWN_QUEUE:
-        check = Check(asked.user, asked.target_queue, asked.partition)
-        answer = replace(answer, evaluated_queue=ROOT)
-        missing = invocation.missing_queue_hints(client, check, answer, started)
-        return missing_queue_line(check.queue, "", missing) if missing.similar else ""
+        # The target of a move, for which no ancestor is evaluated: any queue may be meant.
+        left = invocation.time_for_hints(started)
+        if not left:
+            return ""
+        target = asked.target_queue
+        missing = missing_queue(
+            client, target, asked.partition, ROOT, user=asked.user, timeout=left
+        )
+        return missing_queue_line(target, "", missing) if missing.similar else ""
     check = Check(asked.user, application.queue, asked.partition)
     missing = invocation.missing_queue_hints(client, check, answer, started)
     if not evaluated:
@@ -143,22 +185,23 @@ def _missing_queue_line(
     return missing_queue_line(application.queue, evaluated, missing)
 
 
-def _application_fault(arguments: dict[str, Any]) -> str:
-    """Return an error message if arguments are missing, malformed or conflicting; otherwise ""."""
-    if arguments["spark"]:
-        of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if arguments[name]]
-        if of_yarn:
-            allowed = ", ".join(_OF_SPARK.values())
-            return f"{', '.join(of_yarn)}: not allowed with --spark, which takes {allowed}"
-        properties = arguments["properties"]
-        if not all("=" in text for text in properties):
-            return "--property must be NAME=VALUE"
-        names = [text.partition("=")[0] for text in properties]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        return f"--property: {', '.join(twice)} is given more than once" if twice else ""
-    of_spark = [option for name, option in _OF_SPARK.items() if arguments[name]]
-    if of_spark:
-        return f"{', '.join(of_spark)}: only allowed with --spark"
-    if not (arguments["queue"] and arguments["owner"]):
+def _spark_fault(
+    of_yarn: Mapping[str, object], of_spark: Mapping[str, object], properties: Sequence[str]
+) -> str:
+    """Return what is wrong with the options of a check with --spark; "" if nothing is."""
+    if given := [option for option, value in of_yarn.items() if value]:
+        return f"{', '.join(given)}: not allowed with --spark, which takes {', '.join(of_spark)}"
+    if not all("=" in text for text in properties):
+        return "--property must be NAME=VALUE"
+    names = [text.partition("=")[0] for text in properties]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return f"--property: {', '.join(twice)} is given more than once" if twice else ""
+
+
+def _yarn_fault(of_yarn: Mapping[str, object], of_spark: Mapping[str, object]) -> str:
+    """Return what is wrong with the options of a check without --spark; "" if nothing is."""
+    if given := [option for option, value in of_spark.items() if value]:
+        return f"{', '.join(given)}: only allowed with --spark"
+    if not (of_yarn["--queue"] and of_yarn["--owner"]):
         return "pass --queue and --owner, or --spark"
     return ""

@@ -15,8 +15,8 @@ from queuegate.cli.output import FORMATS
 from queuegate.cli.suggestions import (
     MissingQueue,
     is_queue_path,
-    missing_queue,
     missing_queue_line,
+    queue_hints,
 )
 from queuegate.cli.terminal import Colors, colors_for, escape
 from queuegate.exceptions import GroupsUnavailable
@@ -186,7 +186,7 @@ class Invocation:
                 # Groups do not affect whether a queue exists.
                 asked = Check(user, queue, partition, groups=())
                 answer = client.check(**asdict(asked))
-                missing = missing_queue(client, asked, answer.evaluated_queue)
+                missing = queue_hints(client, asked, answer.evaluated_queue)
                 if answer.evaluated_queue:
                     hint = missing_queue_line(queue, "", missing, user if user_first else "")
                 hint = missing.ambiguity or hint
@@ -197,6 +197,15 @@ class Invocation:
             message = hint if is_wrong else f"{hint}\n{error.message}"
             raise GroupsUnavailable(message, code=error.code, reason=error.reason) from None
 
+    def time_for_hints(self, started: float) -> float:
+        """Return how many seconds are left for a second call, whose answer is only a hint.
+
+        It is 0 if the output is not text, which has no hints. `started` is when the first call
+        was made, as `time.monotonic`; both share the time limit.
+        """
+        left = (self.timeout or TIMEOUT) - (time.monotonic() - started)
+        return max(0.0, left) if self._is_text else 0.0
+
     def missing_queue_hints(
         self,
         client: "Client | OfflineClient",
@@ -204,16 +213,15 @@ class Invocation:
         answer: Decision,
         started: float,
     ) -> MissingQueue:
-        """Return hints about a missing or ambiguous queue; none if the output is not text.
+        """Return hints about a missing or ambiguous queue, if there is time for a second call.
 
-        The hints may require a second call, which shares the check's time limit. If the caller
-        lacks the role for that call, there are no hints.
+        If the caller lacks the role for that call, there are no hints.
         """
-        left = (self.timeout or TIMEOUT) - (time.monotonic() - started)
+        left = self.time_for_hints(started)
         is_explained = answer.allowed and not answer.evaluated_queue
-        if is_explained or not (self._is_text and left > 0):
+        if is_explained or not left:
             return MissingQueue()
-        return missing_queue(client, asked, answer.evaluated_queue, left)
+        return queue_hints(client, asked, answer.evaluated_queue, left)
 
 
 def exposed_secret(file: str) -> str:

@@ -57,39 +57,65 @@ def ambiguous_name(
     return shared_name(queue, [each.path for each in policy.queues])
 
 
-def missing_queue(
+def queue_hints(
     client: "ClientMethods", asked: Check, evaluated_queue: str, timeout: float | None = None
 ) -> MissingQueue:
     """Return hints about a missing or ambiguous queue.
-
-    The hints are based on the policy, so callers who may not read the policy get no hints.
 
     Args:
         client: The client that made the check.
         asked: The check.
         evaluated_queue: The nearest existing ancestor; empty if the queue exists or is ambiguous.
-            Only queues below it are suggested.
         timeout: The time limit in seconds. Defaults to the client's.
     """
+    queue, partition = asked.queue, asked.partition
     if not evaluated_queue:
-        ambiguity = ambiguous_name(client, asked.queue, asked.partition, timeout)
-        return MissingQueue(ambiguity=ambiguity)
+        return MissingQueue(ambiguity=ambiguous_name(client, queue, partition, timeout))
+    return missing_queue(
+        client, queue, partition, evaluated_queue, user=asked.user, timeout=timeout
+    )
+
+
+def missing_queue(
+    client: "ClientMethods",
+    queue: str,
+    partition: str,
+    evaluated_queue: str,
+    *,
+    user: str = "",
+    timeout: float | None = None,
+) -> MissingQueue:
+    """Return hints about a missing queue.
+
+    The hints are based on the policy, so callers who may not read the policy get no hints.
+
+    Args:
+        client: The client to use.
+        queue: The queue, as in the request.
+        partition: The partition, as in the request.
+        evaluated_queue: The nearest existing ancestor. Only queues below it are suggested.
+        user: The user, as in the request; empty if it names none.
+        timeout: The time limit in seconds. Defaults to the client's.
+    """
     try:
-        policy = client.get_policy(asked.partition, evaluated_queue, timeout=timeout)
+        policy = client.get_policy(partition, evaluated_queue, timeout=timeout)
     except QueuegateError:
         return MissingQueue()
-    paths = [queue.path for queue in policy.queues]
+    paths = [each.path for each in policy.queues]
     is_capacity = policy.format == _CAPACITY_SCHEDULER
     short_names = {path.rpartition(SEPARATOR)[2] for path in paths} if is_capacity else set()
-    similar = most_similar(asked.queue, evaluated_queue, paths)
-    is_short_name = SEPARATOR not in asked.queue and asked.user in short_names
-    is_user = is_queue_path(asked.user) or (is_short_name and not similar)
-    return MissingQueue(similar, is_capacity, is_user)
+    similar = most_similar(queue, evaluated_queue, paths)
+    is_short_name = SEPARATOR not in queue and user in short_names
+    return MissingQueue(
+        similar=similar,
+        is_never_created=is_capacity,
+        is_user=is_queue_path(user) or (is_short_name and not similar),
+    )
 
 
-def is_queue_path(user: str) -> bool:
-    """Return whether a user's name is probably a queue path."""
-    return user.casefold().startswith(f"{ROOT}{SEPARATOR}")
+def is_queue_path(text: str) -> bool:
+    """Return whether a text, such as a user's name, is probably a queue path."""
+    return text.casefold().startswith(f"{ROOT}{SEPARATOR}")
 
 
 def missing_queue_line(
@@ -125,9 +151,8 @@ def missing_prefix(client: "ClientMethods", answer: PolicyInfo, prefix: str, par
     if message := ambiguous_name(client, prefix, partition):
         return message
     paths = [queue.path for queue in client.get_policy(partition).queues]
-    similar = most_similar(prefix, ROOT, paths)
-    hint = f"; did you mean {similar}?" if similar else ""
-    return f"queue {shown_queue(prefix)} does not exist{hint}"
+    missing = MissingQueue(similar=most_similar(prefix, ROOT, paths))
+    return f"queue {missing_queue_line(prefix, '', missing)}"
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
@@ -142,16 +167,19 @@ def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
     if len(queues) > MAX_COMPARED:
         return ""
     above = len(evaluated_queue) + len(SEPARATOR)
-    path = path.strip()
-    if SEPARATOR not in path:
-        path = OTHER_SEPARATORS.sub(SEPARATOR, path).strip(SEPARATOR)
-    if not path.casefold().startswith(f"{ROOT}{SEPARATOR}"):
-        path = f"{ROOT}{SEPARATOR}{path}"
-    missing = path[above:].casefold()
+    missing = _as_path(path)[above:].casefold()
     below = {queue[above:].casefold(): queue for queue in queues}
     if SEPARATOR not in missing:
         # Also compare names alone, because the user may have omitted intermediate levels.
-        names = {path.rpartition(SEPARATOR)[2]: queue for path, queue in below.items()}
+        names = {levels.rpartition(SEPARATOR)[2]: queue for levels, queue in below.items()}
         below = names | below
     similar = similar_name(missing, below)
     return below[similar] if similar else ""
+
+
+def _as_path(text: str) -> str:
+    """Return the path that a user meant who wrote other separators, or left out the root."""
+    path = text.strip()
+    if SEPARATOR not in path:
+        path = OTHER_SEPARATORS.sub(SEPARATOR, path).strip(SEPARATOR)
+    return path if is_queue_path(path) else f"{ROOT}{SEPARATOR}{path}"

@@ -1,14 +1,13 @@
 """The `queuegate who-can` command, which lists the users who may use a queue, and why."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from queuegate._types import Check
 from queuegate._users import AccessGrant, ListedUser, UserPage
 from queuegate.cli.command_classes import Command
 from queuegate.cli.exit_codes import Exit, Problem
@@ -49,11 +48,11 @@ class _WhoCanCommand(Command):
             values, rest, _ = self.make_parser(ctx).parse_args([*args])
         except click.UsageError:
             return super().parse_args(ctx, args)  # which explains the error
-        words = {str(values.get("queue")), *rest}
-        access = words & set(map(str, Access))
-        queues = words - access
-        if len(access) == len(queues) == len(rest) == 1:
-            new = f"{ctx.command_path} {shlex.quote(*queues)} --access {access.pop()}"
+        words = [str(values.get("queue")), *rest]
+        access = [word for word in words if word in set(map(str, Access))]
+        if len(rest) == 1 and len(access) == 1:
+            words.remove(access[0])
+            new = f"{ctx.command_path} {shlex.quote(words[0])} --access {access[0]}"
             raise click.UsageError(f"the kind of access is an option: {new}", ctx)
         return super().parse_args(ctx, args)
 
@@ -83,26 +82,23 @@ def who_can(
     all_pages: bool,
 ) -> Report:
     """List the users who may use QUEUE, and why."""
+    asked = _Question(queue, partition, Access(access))
     with invocation.client() as client:
         iterator = client.list_users(
             queue,
             partition=partition,
-            access=Access(access),
+            access=asked.access,
             timeout=invocation.timeout or LIST_TIMEOUT,
         )
         pages = list(iterator if all_pages else islice(iterator, 2))
-        has_users = pages[0].users or pages[0].everyone_via
+        first = pages[0]
+        has_users = first.users or first.everyone_via
         ambiguity = "" if has_users else ambiguous_name(client, queue, partition)
-        missing = ""
-        if evaluated := pages[0].evaluated_queue:
-            hints = missing_queue(client, Check("-", queue, partition), evaluated)
-            missing = missing_queue_line(queue, evaluated, hints)
-        resolver = _hint_at_resolver(client, pages[0], queue, partition, Access(access))
+        hints = [_missing(client, first, asked), _without_resolver(client, first, asked)]
     has_more = not all_pages and len(pages) > 1
     if has_more:
         del pages[1:]
     users = [user for page in pages for user in page.users]
-    first = pages[0]
     times = [page.directory_as_of for page in pages if page.directory_as_of]
     document = asdict(first) | {
         "users": [asdict(user) for user in users],
@@ -111,14 +107,26 @@ def who_can(
         "has_more": has_more,
     }
     table = (("USER", "VIA", "ACL", "QUEUE", "CONFIRMED"), [*map(_row, users)])
+    is_nobody = first.complete and not (users or first.everyone or first.proxies)
+    if has_more:
+        hints.append("there are more users: show them with --all-pages")
+    elif is_nobody:
+        hints.append(f"nobody may {VERBS[asked.access]} {queue}")
     return Report(
         document,
         [*_lines(first, users, invocation.colors)],
-        note=ambiguity
-        or _note(first, users, Access(access), queue, [missing, resolver], has_more=has_more),
+        note=ambiguity or "; ".join(filter(None, [*hints, *_remarks(first)])),
         problem=_incomplete(pages),
         table=table,
     )
+
+
+class _Question(NamedTuple):
+    """What the command asks."""
+
+    queue: str
+    partition: str
+    access: Access
 
 
 def _lines(page: UserPage, users: Sequence[ListedUser], colors: Colors) -> Iterator[str]:
@@ -146,35 +154,28 @@ def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
     return user.user, *grant_row(first), "yes" if user.confirmed else "no"
 
 
-def _note(
-    page: UserPage,
-    users: Sequence[ListedUser],
-    access: Access,
-    queue: str,
-    remarks: Sequence[str],
-    *,
-    has_more: bool,
-) -> str:
-    """Return remarks about the list as a single line; "" if there are none. `remarks` are those
-    about a missing queue and a missing resolver; empty if they do not apply.
-    """
-    parts = [*filter(None, remarks)]
-    if has_more:
-        parts.append("there are more users: show them with --all-pages")
-    elif page.complete and not (users or page.everyone or page.proxies):
-        parts.append(f"nobody may {VERBS[access]} {queue}")
+def _remarks(page: UserPage) -> Iterator[str]:
+    """Yield remarks about what a list rests on."""
     if page.groups_may_be_asserted:
-        parts.append("callers that may assert groups can give others access")
+        yield "callers that may assert groups can give others access"
     if page.directory_as_of:
-        parts.append(f"group members as of {moment(page.directory_as_of)}")
-    return "; ".join(parts)
+        yield f"group members as of {moment(page.directory_as_of)}"
 
 
-def _hint_at_resolver(
-    client: "ClientMethods", page: UserPage, queue: str, partition: str, access: Access
-) -> str:
-    """Return a remark if groups are treated as users because no resolver looks them up; otherwise
-    "".
+def _missing(client: "ClientMethods", page: UserPage, asked: _Question) -> str:
+    """Return a remark with hints if the queue does not exist; otherwise ""."""
+    evaluated = page.evaluated_queue
+    if not evaluated:
+        return ""
+    hints = missing_queue(client, asked.queue, asked.partition, evaluated)
+    return missing_queue_line(asked.queue, evaluated, hints)
+
+
+def _without_resolver(client: "ClientMethods", page: UserPage, asked: _Question) -> str:
+    """Return a remark if groups stand for users because no resolver looks them up; otherwise "".
+
+    Only an explanation names the resolver, so one is requested if each member of a group has the
+    group's name.
     """
     members = [
         (user.user, grant)
@@ -184,9 +185,9 @@ def _hint_at_resolver(
     ]
     if not members or any(user != grant.name or grant.nested for user, grant in members):
         return ""
-    user = members[0][0]
+    user, partition = members[0][0], asked.partition
     try:
-        explained = client.explain(user, queue, partition=partition, access=access)
+        explained = client.explain(user, asked.queue, partition=partition, access=asked.access)
     except QueuegateError:
         return ""
     if explained.groups.resolver != _NO_RESOLVER:
@@ -198,15 +199,18 @@ def _hint_at_resolver(
 
 
 def _incomplete(pages: Sequence[UserPage]) -> Problem | None:
+    """Return a problem that says which groups' members are unknown, and why; None if none is."""
     partial = [page for page in pages if not page.complete]
     if not partial:
         return None
-    groups: dict[str, Any] = {
-        each.grant.name: None for page in partial for each in page.unexpanded_groups
-    }
-    named = ", ".join([*groups][:_MAX_NAMED])
+    groups = _distinct(each.grant.name for page in partial for each in page.unexpanded_groups)
+    named = ", ".join(groups[:_MAX_NAMED])
     if len(groups) > _MAX_NAMED:
         named += f" and {len(groups) - _MAX_NAMED} more"
-    why = "; ".join(dict.fromkeys(reason for page in partial for reason in page.incomplete))
+    why = "; ".join(_distinct(reason for page in partial for reason in page.incomplete))
     message = f"the list is incomplete: not all members of {named or 'the groups'} are known: {why}"
     return Problem(Exit.NO_ANSWER, "INCOMPLETE", message)
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return [*dict.fromkeys(texts)]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from queuegate._types import Check, ExplainedGroups, GroupsOrigin
 from queuegate.cli import render
 from queuegate.cli.offline import OfflineClient, StaticDirectory
-from queuegate.cli.suggestions import ambiguous_name, missing_queue
+from queuegate.cli.suggestions import ambiguous_name, queue_hints
 from queuegate.cli.terminal import Colors
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
@@ -146,7 +146,7 @@ def _failure(
             asked = Check(expected.user, expected.queue, **options)
             full = client.explain(expected.user, expected.queue, **options)
             full = replace(full, groups=_attribute_to_file(full.groups))
-            missing = missing_queue(client, asked, decision.evaluated_queue)
+            missing = queue_hints(client, asked, decision.evaluated_queue)
             lines = render.explanation_lines(asked, full, Colors(on=False), missing)
             shown = "\n".join(lines).split("\n")
     except QueuegateError as error:
