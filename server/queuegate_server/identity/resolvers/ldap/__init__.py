@@ -30,7 +30,7 @@ following     sync_follower (RFC 4533) or dirsync_follower (Active Directory); f
               sync_messages decode what bypasses libldap; sync_changes keeps up to 256 MiB of
               members and finds who is affected; change_reporter reports them, with the positions
               of change_positions
-listing       member_lookup
+listing       member_lookup (groups), member_users (the users among their members)
 source-check    notes, rights_notes, and schema, which lookups without a result also ask
 settings      ldap_options, defaults (presets and YuniKorn's Secret), option_types, filter_syntax,
               driver_check

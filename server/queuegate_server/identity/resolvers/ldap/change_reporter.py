@@ -6,11 +6,10 @@ from typing import Final
 
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import ChangeSink
-from queuegate_server.identity.resolvers.ldap.entries import parse_dn
+from queuegate_server.identity.resolvers.ldap.entries import parse_dn, rdn_filter
 from queuegate_server.identity.resolvers.ldap.filters import all_of
 from queuegate_server.identity.resolvers.ldap.ldap_connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.member_lookup import rdn_filter
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
@@ -20,6 +19,9 @@ from queuegate_server.runtime.pacing import in_steps
 
 _CHUNK: Final = 100
 """The number of DNs or names per search."""
+_MAX_FOUND: Final = 10 * MAX_AFFECTED
+"""The maximum number of users that a search may find. They may be more than the affected ones,
+because users in other subtrees have the same RDNs."""
 
 
 def _no_names(_key: str) -> tuple[str, ...]:
@@ -73,30 +75,28 @@ class ChangeReporter:
     async def _names(self, affected: AffectedUsers) -> frozenset[str] | None:
         """Return the names of affected users as used in requests; None if some are unknown."""
         names = {*affected.names, *affected.listed}
-        unknown: set[str] = set()
         filters = [self._users.filter.for_user(name) for name in sorted(affected.listed)]
+        unknown: set[str] = set()
         async for key, dn in in_steps(affected.dns.items()):
             followed = self._names_at(key)
             names.update(followed)
-            if followed:
-                continue
-            rdn = rdn_filter(parse_dn(dn) or [[]])
-            if not rdn:
-                return None  # No filter finds an entry whose RDN is binary.
-            filters.append(rdn)
-            unknown.add(key)
-        found: set[str] = set()
+            if not followed:
+                unknown.add(key)
+                filters.append(rdn_filter(parse_dn(dn) or []))
+        if not all(filters):
+            return None  # no search finds an entry whose RDN is binary
         for start in range(0, len(filters), _CHUNK):
             text = f"(|{''.join(filters[start : start + _CHUNK])})"
-            names.update(await self._pool.run(partial(self._search, text, found)))
-        return frozenset(names) if unknown <= found else None
+            found = await self._pool.run(partial(self._search, text))
+            unknown -= found.keys()
+            names.update(*found.values())
+        return None if unknown else frozenset(names)
 
     async def _search(
-        self, filter_text: str, found: set[str], connection: LdapConnection
-    ) -> list[str]:
-        """Return the names of the users that match; add the keys of their DNs to `found`."""
+        self, filter_text: str, connection: LdapConnection
+    ) -> dict[str, tuple[str, ...]]:
+        """Return the names of the users that match, by the keys of their DNs."""
         users = self._users
-        names: list[str] = []
         with SearchSession(
             connection, lambda: Allowance(MAX_AFFECTED, is_for_listing=True)
         ) as session:
@@ -105,10 +105,7 @@ class ChangeReporter:
                 users.base,
                 all_of(users.filter.for_anyone(), filter_text),
                 users.filter.attributes,
-                limit=10 * MAX_AFFECTED,
+                limit=_MAX_FOUND,
                 advice="narrow user_base or user_filter",
             )
-            async for entry in session.in_steps(entries):
-                found.add(entry.key)
-                names += users.names(entry)
-        return names
+            return {entry.key: users.names(entry) async for entry in session.in_steps(entries)}

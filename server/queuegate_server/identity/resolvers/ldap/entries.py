@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 import ldap
 import ldap.dn
 
+from queuegate_server.identity.resolvers.ldap.filters import all_of, equals
 from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     ServerFault,
     SetupFault,
@@ -187,6 +188,16 @@ def parse_dn(text: str) -> ParsedDn | None:
     except (ldap.LDAPError, UnicodeError, ValueError):
         return None
     return parsed
+
+
+def rdn_filter(parsed: ParsedDn) -> str:
+    """Return a filter for entries with a DN's first component; "" if no filter can contain it, as
+    it is binary, or if there is none.
+    """
+    if not parsed or any(kind & ldap.AVA_BINARY for _, _, kind in parsed[0]):
+        return ""
+    parts = [equals(attribute, value) for attribute, value, _ in parsed[0]]
+    return parts[0] if len(parts) == 1 else all_of(*parts)
 
 
 def normalize(parsed: ParsedDn) -> NormalizedDn:
