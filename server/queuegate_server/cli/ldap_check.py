@@ -15,10 +15,11 @@ from queuegate_server.identity.resolvers.ldap.discovery import (
 )
 from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics, LdapStep
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
+from queuegate_server.identity.resolvers.ldap.timed_steps import LdapStep
 
 if TYPE_CHECKING:
-    from queuegate_server.identity.resolvers.ldap.notes import Examination
+    from queuegate_server.identity.resolvers.ldap.examination import Examination
 
 
 async def check_ldap(options: LdapOptions, user: str, *, is_for_yunikorn: bool) -> bool | None:
@@ -65,7 +66,7 @@ async def _look_up(
     url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
 ) -> "Examination":
     # Imported here because it loads the LDAP driver, which `--help` does not need.
-    from queuegate_server.identity.resolvers.ldap.notes import (  # noqa: PLC0415
+    from queuegate_server.identity.resolvers.ldap.examination import (  # noqa: PLC0415
         Examination,
         examine,
     )

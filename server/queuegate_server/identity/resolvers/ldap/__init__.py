@@ -31,9 +31,9 @@ following     sync_follower (RFC 4533) or dirsync_follower (Active Directory); f
               members and finds who is affected; change_reporter reports them, with the positions
               of change_positions
 listing       member_lookup (groups), member_users (the users among their members)
-source-check    notes, rights_notes, and schema, which lookups without a result also ask
+source-check  examination, rights_notes, and schema, which lookups without a result also ask
 settings      ldap_options, defaults (presets and YuniKorn's Secret), option_types, filter_syntax,
               driver_check
 shared        entries (attributes, DNs, kinds of groups), filters (how users and groups are found),
-              ldap_faults (what is refused), ldap_statistics (timed steps, counters), ber
+              ldap_faults (what is refused), timed_steps, ldap_statistics (counters), ber
 """

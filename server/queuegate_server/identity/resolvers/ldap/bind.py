@@ -20,11 +20,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_faults import (
 )
 from queuegate_server.identity.resolvers.ldap.ldap_messages import BIND_RESPONSE
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import (
-    LdapStep,
-    StepObserver,
-    timed_step,
-)
+from queuegate_server.identity.resolvers.ldap.timed_steps import LdapStep, StepObserver, timed_step
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 

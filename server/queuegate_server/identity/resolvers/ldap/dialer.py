@@ -6,18 +6,26 @@ import socket
 import ssl
 from typing import Final
 
+from queuegate_server.identity.resolvers.ldap.ber import INTEGER, SEQUENCE, element
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, resolve_host
 from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault
 from queuegate_server.identity.resolvers.ldap.ldap_messages import EXTENDED_RESPONSE
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import StepObserver, timed_step
+from queuegate_server.identity.resolvers.ldap.timed_steps import StepObserver, timed_step
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 
 _TCP_USER_TIMEOUT_MS: Final = 10_000
 """How long sent data may remain unacknowledged before the connection fails."""
-_START_TLS_REQUEST: Final = bytes.fromhex("301d 0201 01 7718 8016") + b"1.3.6.1.4.1.1466.20037"
-"""An extended request for StartTLS, with message id 1."""
+_MESSAGE_ID: Final = b"\x01"
+_EXTENDED_REQUEST: Final = 0x77
+_REQUEST_NAME: Final = 0x80
+_START_TLS: Final = b"1.3.6.1.4.1.1466.20037"
+_START_TLS_REQUEST: Final = element(
+    SEQUENCE,
+    element(INTEGER, _MESSAGE_ID) + element(_EXTENDED_REQUEST, element(_REQUEST_NAME, _START_TLS)),
+)
+"""The first message of a connection that begins without TLS (RFC 4511, 4.12 and 4.14.1)."""
 
 
 async def open_bridge(
@@ -57,7 +65,11 @@ async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> 
 
 
 async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:
-    """Connect to the first address that responds; return the address."""
+    """Connect to the first address that responds; return the address.
+
+    Each address has an equal share of the time, so that one that never answers leaves time for the
+    others.
+    """
     fault = "it has no address"
     loop = asyncio.get_running_loop()
     share = seconds / max(1, len(addresses))
@@ -73,17 +85,19 @@ async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -
             # Use the errno's text, because asyncio's message gives the address but not the reason.
             fault = f"{address}: {os.strerror(error.errno) if error.errno else error}"
         else:
-            connection = transport.get_extra_info("socket")
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):
-                connection.setsockopt(
-                    socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS
-                )
+            _set_options(transport.get_extra_info("socket"))
             return address
     raise ServerFault(
         f"cannot connect: {fault}", "check the host, the port and any firewalls in between"
     )
+
+
+def _set_options(connection: socket.socket) -> None:
+    """Send without delay, and detect a server that has disappeared."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
 
 
 async def _request_tls(bridge: Bridge) -> None:

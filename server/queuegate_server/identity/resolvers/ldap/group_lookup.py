@@ -28,8 +28,9 @@ from queuegate_server.identity.resolvers.ldap.filters import (
 )
 from queuegate_server.identity.resolvers.ldap.ldap_faults import SetupFault, UnusableData
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics, StepName
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
+from queuegate_server.identity.resolvers.ldap.timed_steps import StepName
 
 T = TypeVar("T")
 
@@ -284,7 +285,7 @@ class GroupLookup:
         if not group.is_below_base:
             # Not an error: in FreeIPA, memberOf also lists roles and rules.
             self.statistics.ignored_memberships += 1
-            self.statistics.ignored_membership = dn
+            self.statistics.ignored_example = dn
             return None
         if group.key in self._seen:
             return None

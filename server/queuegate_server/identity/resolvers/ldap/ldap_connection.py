@@ -32,13 +32,13 @@ from queuegate_server.identity.resolvers.ldap.ldap_messages import (
     SEARCH_REFERENCE,
 )
 from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import StepObserver
 from queuegate_server.identity.resolvers.ldap.pending import (
     Allowance,
     PendingRequests,
     Receiver,
     SearchResult,
 )
+from queuegate_server.identity.resolvers.ldap.timed_steps import StepObserver
 from queuegate_server.runtime.pacing import ANSWERS, STEP_SECONDS
 
 MAX_QUEUED: Final = 1024

@@ -1,15 +1,11 @@
-"""Records the steps of lookups and connections, and what is unusual about entries, for metrics,
-the log and `source-check`.
-"""
+"""Counts the steps of lookups and connections, and what is unusual about entries."""
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.ldap_faults import LdapFault
+from queuegate_server.identity.resolvers.ldap.timed_steps import LdapStep
 from queuegate_server.throttling.token_bucket import TokenBucket
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
@@ -17,49 +13,6 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 _LINES_A_SECOND: Final = 1.0
 _FIRST_LINES: Final = 20
 """The number of lines that may be logged at once after a pause."""
-
-StepName = Literal[
-    "resolve", "connect", "starttls", "tls", "bind", "root entry", "user search", "group search",
-    "nested search", "primary group", "group names", "ranges", "member search", "schema",
-]  # fmt: skip
-
-
-@dataclass(slots=True)
-class LdapStep:
-    """A timed step of a lookup or connection attempt, with its result."""
-
-    name: StepName
-    server: str
-    seconds: float = 0.0
-    detail: str = ""
-    """A description of the result."""
-    fault: str = ""
-    """The reason for a failure; empty on success."""
-    advice: str = ""
-    is_unfinished: bool = False
-    """Whether the step was abandoned, for example on a timeout."""
-
-
-StepObserver = Callable[[LdapStep], None]
-"""Called with each step, successful or not."""
-
-
-@contextmanager
-def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[LdapStep]:
-    """Time a step, and report it to `observe` even if it fails or is cancelled."""
-    step = LdapStep(name, server)
-    start = time.perf_counter()
-    try:
-        yield step
-    except LdapFault as fault:
-        step.fault, step.advice = fault.detail, fault.advice
-        raise
-    except BaseException as error:
-        step.fault, step.is_unfinished = f"abandoned: {type(error).__name__}", True
-        raise
-    finally:
-        step.seconds = time.perf_counter() - start
-        observe(step)
 
 
 @dataclass(slots=True)
@@ -103,7 +56,7 @@ class LdapStatistics:
     """Groups without a readable name."""
     ignored_memberships: int = 0
     """Values of users' memberOf attributes that are outside `group_base`."""
-    ignored_membership: str = ""
+    ignored_example: str = ""
     """One of these values, as an example."""
     log: EntryLog = field(default_factory=EntryLog)
 
@@ -123,5 +76,7 @@ class LdapStatistics:
         """Count a step and add its duration."""
         count = self.steps.setdefault((step.server, step.name), StepCount())
         count.seconds += step.seconds
-        count.failed += bool(step.fault)
-        count.succeeded += not step.fault
+        if step.fault:
+            count.failed += 1
+        else:
+            count.succeeded += 1

@@ -21,9 +21,9 @@ from queuegate_server.identity.resolvers.ldap.entries import (
 from queuegate_server.identity.resolvers.ldap.filter_syntax import assertions
 from queuegate_server.identity.resolvers.ldap.filters import escape, member_filters
 from queuegate_server.identity.resolvers.ldap.ldap_faults import NoSuchEntry, UnusableData
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import StepName
 from queuegate_server.identity.resolvers.ldap.schema import known_attributes
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession, gather
+from queuegate_server.identity.resolvers.ldap.timed_steps import StepName
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 
 _MAX_ENTRIES: Final = 20

@@ -16,8 +16,8 @@ from queuegate_server.identity.resolvers.ldap.ldap_faults import (
     TooManyEntries,
     UnusableData,
 )
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import StepName, timed_step
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
+from queuegate_server.identity.resolvers.ldap.timed_steps import StepName, timed_step
 from queuegate_server.runtime.pacing import Turn, in_steps
 
 T = TypeVar("T")

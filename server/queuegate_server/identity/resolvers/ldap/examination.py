@@ -1,4 +1,4 @@
-"""Looks up a user for `source-check`, with notes on what may be misconfigured.
+"""Examines a lookup for `source-check`: its outcome, with notes on what may be misconfigured.
 
 The notes are about ignored memberships, unreadable attributes, domain parts and groups of the same
 name; the warnings, about accounts that keep groups although they may be disabled.
@@ -34,15 +34,12 @@ from queuegate_server.identity.resolvers.ldap.ldap_resolver import (
     THREADS,
     is_possible_name,
 )
-from queuegate_server.identity.resolvers.ldap.ldap_statistics import (
-    LdapStatistics,
-    LdapStep,
-    StepObserver,
-)
+from queuegate_server.identity.resolvers.ldap.ldap_statistics import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, examples
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.rights_notes import RightsNotes
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
+from queuegate_server.identity.resolvers.ldap.timed_steps import LdapStep, StepObserver
 from queuegate_server.identity.resolvers.ldap.user_lookup import NO_MATCH, UserLookup
 from queuegate_server.runtime.threads import AbandonableThreadPool
 
@@ -124,26 +121,25 @@ class _Examiner:
         self._max_groups = self.connection.options.max_groups
         entries = max(_MAX_ENTRIES, self._max_groups)
         self._session = SearchSession(self.connection, lambda: Allowance(entries))
+        self._rights = RightsNotes(self._session, self.lookup)
 
     async def warnings(self, user: str, outcome: Outcome) -> list[str]:
         """Return why the user may have groups in error, omitting what could not be searched."""
-        rights = RightsNotes(self._session, self.lookup)
         is_known = isinstance(outcome, KnownUser)
-        return await self._gathered([self._account(user, rights)] if is_known else [])
+        return await self._gathered([self._account(user)] if is_known else [])
 
     async def notes(self, user: str, outcome: Outcome) -> list[str]:
         """Return notes on a lookup's outcome, omitting notes whose searches failed."""
-        rights = RightsNotes(self._session, self.lookup)
         if isinstance(outcome, NoSuchUser):
-            sources = [self._domain_part(user)]
+            sources = [self._without_domain(user)]
             if outcome == NO_MATCH:
-                sources.append(rights.about_name(user))
+                sources.append(self._rights.about_name(user))
         elif isinstance(outcome, KnownUser):
             sources = [
-                self._other_bases(user),
+                self._outside_base(user),
                 self._missing_attributes(),
                 self._same_names(outcome.groups),
-                *self._rights(user, rights),
+                *self._rights_sources(user),
             ]
         else:
             sources = []
@@ -158,7 +154,8 @@ class _Examiner:
                         notes.append(note)  # noqa: PERF401 - keeps those before a fault
         return notes
 
-    async def _domain_part(self, user: str) -> AsyncIterator[str]:
+    async def _without_domain(self, user: str) -> AsyncIterator[str]:
+        """Yield a note if the name has a domain part, and whether the directory has the rest."""
         name = user.rpartition("\\")[2].partition("@")[0]
         short_name = name.partition("/")[0]
         names = [each for each in dict.fromkeys((name, short_name)) if each not in {"", user}]
@@ -179,29 +176,28 @@ class _Examiner:
                 "directory either"
             )
 
-    async def _other_bases(self, user: str) -> AsyncIterator[str]:
+    async def _outside_base(self, user: str) -> AsyncIterator[str]:
+        """Yield notes on memberships that are ignored because the groups are outside group_base."""
         statistics = self.lookup.statistics
         if statistics.ignored_memberships:
-            yield _outside(statistics.ignored_memberships, statistics.ignored_membership)
+            yield _outside(statistics.ignored_memberships, statistics.ignored_example)
         searched = [kind for kind in self.lookup.kinds if kind.options.groups_from != "member_of"]
         if not searched:
             return
         dns = [entry.dn for entry in await self._user_entries(user, ("1.1",))]
         root = await self._session.read("root entry", "", ["namingContexts"])
-        contexts = root.values("namingContexts") if root else []
-        inside: set[str] = set()
-        outside: dict[str, str] = {}
+        values = root.values("namingContexts") if root else []
+        contexts = [*filter(None, map(decode_value, values))]
+        found: list[tuple[GroupDn, str]] = []
         for kind in searched:
             members = [user] if kind.options.groups_from == "member_uid" else dns
-            for context in filter(None, map(decode_value, contexts)):
-                for group, dn in await self._groups_with(kind, members, context):
-                    if group.is_below_base:
-                        inside.add(group.key)
-                    else:
-                        outside[group.key] = dn
-        ignored = [dn for key, dn in outside.items() if key not in inside]
+            for context in contexts:
+                found += await self._groups_with(kind, members, context)
+        # The bases of several kinds of groups differ: what is outside of one may be in another.
+        inside = {group.key for group, _ in found if group.is_below_base}
+        ignored = {group.key: dn for group, dn in found if group.key not in inside}
         if ignored:
-            yield _outside(len(ignored), ignored[0])
+            yield _outside(len(ignored), next(iter(ignored.values())))
 
     async def _groups_with(
         self, kind: GroupKind, members: Sequence[str], base: str
@@ -218,10 +214,11 @@ class _Examiner:
         parsed = ((kind.parse(group.dn), group.dn) for group in groups)
         return [(group, dn) for group, dn in parsed if group]
 
-    async def _account(self, user: str, rights: RightsNotes) -> AsyncIterator[str]:
+    async def _account(self, user: str) -> AsyncIterator[str]:
+        """Yield why the user's account may be disabled without the lookup knowing."""
         wanted = account_attributes(self._session.options)
         if wanted:
-            async for warning in rights.about_account(await self._entry(user, wanted)):
+            async for warning in self._rights.about_account(await self._entry(user, wanted)):
                 yield warning
 
     async def _user_entries(self, user: str, attributes: Sequence[str]) -> list[LdapEntry]:
@@ -252,20 +249,18 @@ class _Examiner:
             raise NoSuchEntry(f"{len(matching)} entries match the user since the lookup")
         return matching[0]
 
-    def _rights(self, user: str, rights: RightsNotes) -> Iterator[AsyncIterator[str]]:
-        """Return a separate source for each note, so that a failed search costs only its own
-        note.
-        """
+    def _rights_sources(self, user: str) -> Iterator[AsyncIterator[str]]:
+        """Return one source for each note, because one whose searches fail gives none."""
         kinds = self.lookup.kinds
         searched = [kind for kind in kinds if kind.options.groups_from != "member_of"]
         for kind in searched:
-            yield self._about_listing(user, kind, rights.about_groups)
+            yield self._about_listing(user, kind, self._rights.about_groups)
         for kind in kinds:
             if kind.options.groups_from != "member_uid" and kind.options.group_base is not None:
-                yield self._about_member_of(user, kind, rights)
+                yield self._about_member_of(user, kind)
         # Last, because these read members, which may be too many for the connection.
         for kind in searched:
-            yield self._about_listing(user, kind, rights.about_lists)
+            yield self._about_listing(user, kind, self._rights.about_lists)
 
     async def _about_listing(
         self,
@@ -280,14 +275,13 @@ class _Examiner:
         async for note in about(kind, user if by_name else (await self._entry(user)).dn):
             yield note
 
-    async def _about_member_of(
-        self, user: str, kind: GroupKind, rights: RightsNotes
-    ) -> AsyncIterator[str]:
+    async def _about_member_of(self, user: str, kind: GroupKind) -> AsyncIterator[str]:
         entry = await self._entry(user, [kind.options.member_of_attribute])
-        async for note in rights.about_member_of(kind, entry):
+        async for note in self._rights.about_member_of(kind, entry):
             yield note
 
     async def _missing_attributes(self) -> AsyncIterator[str]:
+        """Yield a note for each kind of memberOf that no entry has."""
         for attribute in member_of_attributes(self._session.options):
             try:
                 entries = await self._session.search_below(
@@ -309,6 +303,7 @@ class _Examiner:
                 )
 
     async def _same_names(self, groups: Collection[str]) -> AsyncIterator[str]:
+        """Yield a note for each of the names that several groups have."""
         kinds = [kind.options for kind in self.lookup.kinds]
         if any(kind.group_base is None or kind.group_name_from == "rdn" for kind in kinds):
             return
