@@ -214,7 +214,7 @@ def token_in(answer: HttpAnswer, settings: str) -> AccessToken:
             body = None
         if isinstance(body, dict):
             code = str(body.get("error"))
-            reasons = (answer.quoted(body.get(key)) for key in _REASONS)
+            reasons = (answer.for_message(body.get(key)) for key in _REASONS)
             detail = ": ".join(filter(None, (answer.what, *reasons)))
             fault = RejectedCredentials if code in _REJECTIONS else RequestFault
             raise fault(f"{detail} ({answer.status})", _REJECTIONS.get(code, _CREDENTIALS_ADVICE))

@@ -21,7 +21,7 @@ from queuegate_server.identity.rest.faults import (
     RequestFault,
     Throttled,
     UnusableAnswer,
-    quoted,
+    for_message,
 )
 
 DEFAULT_PAUSE: Final = 10.0
@@ -50,9 +50,9 @@ class HttpAnswer:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Parts of the request that messages must not contain."""
 
-    def quoted(self, text: object) -> str:
+    def for_message(self, text: object) -> str:
         """Return part of a text in the answer for a message, without secrets."""
-        return quoted(text, self.secrets)
+        return for_message(text, self.secrets)
 
 
 def requested_pause(headers: Mapping[str, str]) -> float | None:
@@ -124,7 +124,7 @@ def decoded(answer: HttpAnswer) -> Any:
     """
     kind = answer.headers.get("content-type", "").partition(";")[0].strip()
     if kind.lower() != "application/json" and not kind.lower().endswith("+json"):
-        shown = answer.quoted(kind) or "another type"
+        shown = answer.for_message(kind) or "another type"
         raise RequestFault(
             f"{answer.what}: the server sent {shown} instead of JSON",
             "check the address, and whether a proxy or a login page answers instead of the API",
@@ -174,7 +174,7 @@ def _reason(answer: HttpAnswer) -> str | None:
     error = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(error, dict):
         error = error.get("code") or error.get("errorCode") or error.get("errorMessage")
-    return answer.quoted(error)
+    return answer.for_message(error)
 
 
 def _seconds(text: str) -> float:

@@ -21,10 +21,10 @@ from queuegate_server.identity.rest.faults import RequestFault
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-LIFETIME: Final = 300
-"""How long an assertion is valid, in seconds. It is used at once."""
-EARLIER: Final = 60
-"""How far the clocks of both machines may differ, in seconds."""
+_LIFETIME_SECONDS: Final = 300
+"""How long an assertion is valid. It is used at once."""
+_CLOCK_SKEW_SECONDS: Final = 60
+"""How far the provider's clock may be behind this machine's."""
 _JWT_BEARER: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 """The type of an assertion (RFC 7523, 2.2)."""
 
@@ -43,44 +43,54 @@ def parse_certificate(content: bytes) -> SigningKey:
 
     `content` has the certificate and its RSA key, in PEM format. Raises ValueError.
     """
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
     from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415
 
     try:
         certificate = load_pem_x509_certificate(content)
-        key = serialization.load_pem_private_key(content, None)
+        key = _rsa_key(content)
     except (ValueError, TypeError):
         raise ValueError(
             "the file does not contain a certificate and its key without a password, in PEM format"
         ) from None
-    if not isinstance(key, RSAPrivateKey) or key.public_key() != certificate.public_key():
+    if key is None or key.public_key() != certificate.public_key():
         raise ValueError("the key is not the RSA key of the certificate")
-    der = certificate.public_bytes(serialization.Encoding.DER)
+    der = certificate.public_bytes(Encoding.DER)
     thumbprint = _encoded(hashlib.sha256(der).digest())
     return SigningKey(key, {"alg": "PS256", "x5t#S256": thumbprint})
 
 
 def parse_private_key(content: bytes, key_id: str | None = None) -> SigningKey:
     """Return an RSA key in PEM format; `key_id` is the provider's ID of it. Raises ValueError."""
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey  # noqa: PLC0415
-
     try:
-        key = serialization.load_pem_private_key(content, None)
+        key = _rsa_key(content)
     except (ValueError, TypeError):
         raise ValueError(
             "the file does not contain a private key without a password, in PEM format"
         ) from None
-    if not isinstance(key, RSAPrivateKey):
-        raise ValueError("the key is not an RSA key")  # noqa: TRY004 - about a file
+    if key is None:
+        raise ValueError("the key is not an RSA key")
     return SigningKey(key, {"alg": "RS256"} | ({"kid": key_id} if key_id else {}))
 
 
-async def assertion_form(
+def _rsa_key(content: bytes) -> "RSAPrivateKey | None":
+    """Return the private key in a PEM text; None if it is not an RSA key.
+
+    Raises ValueError if there is no key, and TypeError if it has a password.
+    """
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    key = load_pem_private_key(content, None)
+    return key if isinstance(key, RSAPrivateKey) else None
+
+
+async def signed_assertion_form(
     file: Path, setting: str, parse: Callable[[bytes], SigningKey], client: str, audience: str
 ) -> dict[str, str]:
-    """Return parameters of a request for a token that authenticate a client. Raises RequestFault.
+    """Sign an assertion; return the parameters of a request for a token that contain it.
+
+    Raises RequestFault.
 
     Args:
         file: The file with the key.
@@ -98,11 +108,11 @@ async def assertion_form(
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise RequestFault(f"{setting} cannot be used: {reason}", "correct the file") from None
-    return bearer_form(assertion)
+    return assertion_form(assertion)
 
 
-def bearer_form(assertion: str) -> dict[str, str]:
-    """Return parameters of a request for a token that authenticate a client by an assertion."""
+def assertion_form(assertion: str) -> dict[str, str]:
+    """Return the parameters of a request for a token that contain a signed assertion."""
     return {"client_assertion": assertion, "client_assertion_type": _JWT_BEARER}
 
 
@@ -116,8 +126,8 @@ def signed_assertion(key: SigningKey, client: str, audience: str, now: float) ->
         "iss": client,
         "sub": client,
         "jti": secrets.token_hex(16),
-        "iat": int(now) - EARLIER,
-        "exp": int(now) + LIFETIME,
+        "iat": int(now) - _CLOCK_SKEW_SECONDS,
+        "exp": int(now) + _LIFETIME_SECONDS,
     }
     signed = f"{_encoded(_json({'typ': 'JWT', **key.header}))}.{_encoded(_json(claims))}"
     pss = padding.PSS(padding.MGF1(hashes.SHA256()), hashes.SHA256.digest_size)

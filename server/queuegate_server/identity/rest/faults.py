@@ -6,7 +6,7 @@ from typing import Final
 from queuegate_server.identity.secret_masking import mask
 from queuegate_server.identity.source_fault import SourceFault
 
-_MAX_QUOTED_CHARS: Final = 200
+_MAX_CHARS: Final = 200
 
 
 class RequestFault(SourceFault):
@@ -40,17 +40,16 @@ class BadRequest(RequestFault):
 class NotFound(RequestFault):
     """The API, rather than a proxy in front of it, says that the object does not exist."""
 
-    def __init__(self, detail: str, code: str) -> None:
+    def __init__(self, detail: str, reason: str) -> None:
         super().__init__(detail)
-        self.code = code
-        """The API's code or text for the reason; possibly empty."""
+        self.reason = reason
+        """The API's code for the reason, or if it has none, its text; possibly empty."""
 
 
-def quoted(text: object, secrets: Iterable[str] = ()) -> str:
-    """Return part of a text from the provider for a message, or "" if it should not be shown.
-
-    Masks secrets that the text repeats in any common encoding.
+def for_message(text: object, secrets: Iterable[str] = ()) -> str:
+    """Return the beginning of a text from the provider for use in a message; "" if it is not
+    printable. Secrets that the text repeats in any common encoding are masked.
     """
     if not isinstance(text, str) or not text.isprintable():
         return ""
-    return mask(text, secrets)[:_MAX_QUOTED_CHARS]
+    return mask(text, secrets)[:_MAX_CHARS]

@@ -147,7 +147,7 @@ class GroupsWithIds(Provider):
             self.former_names.note(key, name)
             return KnownUser(await self._names_of_groups(segment(key)))
         except NotFound as fault:
-            if fault.code != self._absent_code:
+            if fault.reason != self._absent_code:
                 raise
             return ABSENT
 
@@ -194,7 +194,7 @@ class GroupsWithIds(Provider):
             try:
                 group = await self.group(segment(name))
             except NotFound as fault:
-                if fault.code != self._absent_code:
+                if fault.reason != self._absent_code:
                     raise
                 return
             if self._has_name(group, name):

@@ -28,7 +28,7 @@ from queuegate_server.identity.rest.faults import (
     RequestFault,
     Throttled,
     UnusableAnswer,
-    quoted,
+    for_message,
 )
 from queuegate_server.identity.rest.paced_connections import ExcessiveAnswer, PacedConnector
 from queuegate_server.identity.rest.provider_options import RestOptions, version_of
@@ -307,7 +307,7 @@ class RestClient:
                 f"{what}: the proxy refused the connection ({error.status})", "check proxy"
             )
         if isinstance(error, aiohttp.ClientConnectorError):
-            peer, proxy = f"{quoted(error.host)}:{error.port}", self.options.proxy
+            peer, proxy = f"{for_message(error.host)}:{error.port}", self.options.proxy
             if proxy is not None:
                 is_proxy = (error.host, error.port) == (URL(proxy).host, URL(proxy).port)
                 peer = f"the proxy {peer}" if is_proxy else f"{peer} through the proxy"
@@ -334,12 +334,12 @@ def _abandonment(error: BaseException) -> str:
 def _os_reason(error: OSError) -> str:
     """Return why a connection failed. asyncio puts addresses into the error's text."""
     if isinstance(error, socket.gaierror):
-        return quoted(error.strerror) or "the name cannot be resolved"
+        return for_message(error.strerror) or "the name cannot be resolved"
     if error.errno is not None and error.errno in errno.errorcode:
         return os.strerror(error.errno)
     if isinstance(error, ConnectionError):  # asyncio raises some without a number
         return "the connection was closed"
-    return quoted(error.strerror) or type(error).__name__
+    return for_message(error.strerror) or type(error).__name__
 
 
 _BROKEN: Final = (

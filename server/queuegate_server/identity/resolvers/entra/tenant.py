@@ -18,8 +18,8 @@ from queuegate_server.identity.rest.access_tokens import AccessToken, TokenCache
 from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.assertion import (
     assertion_form,
-    bearer_form,
     parse_certificate,
+    signed_assertion_form,
 )
 from queuegate_server.identity.rest.change_queries import follow
 from queuegate_server.identity.rest.faults import RequestFault, UnusableAnswer
@@ -255,8 +255,8 @@ class Tenant(GroupsWithIds):
         if options.client_secret_file is not None:
             return {"client_secret": await secret_in(file, "client_secret_file")}
         if options.federated_token_file is not None:
-            return bearer_form(await secret_in(file, "federated_token_file"))
-        return await assertion_form(
+            return assertion_form(await secret_in(file, "federated_token_file"))
+        return await signed_assertion_form(
             file, "certificate_file", parse_certificate, options.client_id, str(self._token_url)
         )
 

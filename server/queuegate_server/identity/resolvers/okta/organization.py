@@ -18,7 +18,7 @@ from queuegate_server.identity.rest.access_tokens import (
     TokenCache,
 )
 from queuegate_server.identity.rest.answers import server_time, text_field
-from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
+from queuegate_server.identity.rest.assertion import parse_private_key, signed_assertion_form
 from queuegate_server.identity.rest.change_queries import follow
 from queuegate_server.identity.rest.faults import UnusableAnswer
 from queuegate_server.identity.rest.paging import linked_pages
@@ -85,7 +85,7 @@ class Organization(GroupsWithIds):
             form = {
                 "grant_type": "client_credentials",
                 "scope": scope,
-                **await assertion_form(file, "private_key_file", parse, client, str(url)),
+                **await signed_assertion_form(file, "private_key_file", parse, client, str(url)),
             }
             return await self._client.token(url, form)
 
