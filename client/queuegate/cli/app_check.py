@@ -16,7 +16,6 @@ from queuegate._types import Check, Decision
 from queuegate.cli import render
 from queuegate.cli.command_classes import Command
 from queuegate.cli.documents import explanation_document
-from queuegate.cli.exit_codes import Exit
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     DECISION_STATUSES,
@@ -27,6 +26,7 @@ from queuegate.cli.options import (
     partition_option,
 )
 from queuegate.cli.output import Report
+from queuegate.cli.problems import Exit
 from queuegate.cli.suggestions import missing_queue, missing_queue_line
 from queuegate.cli.terminal import escape
 from queuegate.policy.applications import Action

@@ -14,7 +14,6 @@ from queuegate.cli import render, server_state
 from queuegate.cli.app_check import app_check
 from queuegate.cli.command_classes import Group
 from queuegate.cli.documents import explanation_document, plain
-from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
 from queuegate.cli.invocation import TIMEOUT, Invocation
 from queuegate.cli.options import (
     DECISION_STATUSES,
@@ -35,6 +34,7 @@ from queuegate.cli.options import (
     wait_option,
 )
 from queuegate.cli.output import FORMATS, TABLE, Report
+from queuegate.cli.problems import INVALID_CONFIGURATION, Exit, Problem
 from queuegate.cli.suggestions import MissingQueue, missing_prefix
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree

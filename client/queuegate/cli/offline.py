@@ -19,7 +19,7 @@ from queuegate._address import parse
 from queuegate._calls import BlockingCalls
 from queuegate._channel import ChannelPlan
 from queuegate._methods.client import ClientMethods
-from queuegate.cli.exit_codes import INVALID_CONFIGURATION
+from queuegate.cli.problems import INVALID_CONFIGURATION
 from queuegate.cli.terminal import escape
 from queuegate.exceptions import DeadlineExceeded, GroupsUnavailable, RequestRejected
 

@@ -13,9 +13,9 @@ from click.core import ParameterSource
 from queuegate._address import DEFAULT_ADDRESS
 from queuegate._types import Check
 from queuegate._validation import MAX_TIMEOUT
-from queuegate.cli.exit_codes import Exit
 from queuegate.cli.invocation import TIMEOUT, Invocation
 from queuegate.cli.output import FORMATS, TABLE, Report, print_answer
+from queuegate.cli.problems import Exit
 from queuegate.policy.acl import AclNames
 from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from queuegate.cli.documents import plain, to_json, to_table, to_yaml
-from queuegate.cli.exit_codes import Exit, Problem, problem_of
+from queuegate.cli.problems import Exit, Problem, problem_of
 from queuegate.cli.terminal import escape
 
 FORMATS: Final = ("text", "json", "yaml")
@@ -20,8 +20,6 @@ TABLE: Final = "table"
 """An output format supported only for lists."""
 
 _WRITERS: Final = {"json": to_json, "yaml": to_yaml}
-# Matches the arguments joined by NUL, which no argument contains.
-_ASKED_FOR: Final = re.compile(rf"(?:^|\0)(?:-o|--output)[\0=]?({'|'.join(_WRITERS)})(?:\0|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def print_answer(
     except click.UsageError:
         raise
     except Exception as error:
-        return _fail(problem_of(error, arguments), question, output)
+        return _print_problem(problem_of(error, arguments), question, output)
     status = report.problem.status if report.problem else report.status
     if output in _WRITERS:
         problem = _error(report.problem) if report.problem else {}
@@ -73,15 +71,15 @@ def print_answer(
     if report.note:
         sys.stderr.write(f"{escape(report.note)}\n")
     if report.problem and not failure:
-        return _fail(report.problem, question, output)
+        return _print_problem(report.problem, question, output)
     return failure or status
 
 
 def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
     """Print the command's usage and the error, and return the exit status."""
-    if match := _ASKED_FOR.search("\0".join(arguments)):
-        message = error.format_message()
-        return _fail(Problem(Exit.WRONG, "WRONG_USAGE", message), {}, match[1])
+    if output := _requested_output(arguments):
+        problem = Problem(Exit.WRONG, "WRONG_USAGE", error.format_message())
+        return _print_problem(problem, {}, output)
     shown = io.StringIO()
     error.show(shown)
     lines = shown.getvalue().expandtabs(4).splitlines()
@@ -89,7 +87,20 @@ def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
     return Exit.WRONG
 
 
-def _fail(problem: Problem, question: Mapping[str, Any], output: str) -> int:
+def _requested_output(arguments: Sequence[str]) -> str:
+    """Return the machine-readable format for which a command line asks; "" if it asks for none.
+
+    Click forgets the options of a command line with a fault.
+    """
+    separator = "\0"  # no argument contains it
+    value = rf"[{separator}=]?({'|'.join(_WRITERS)})"
+    option = rf"(?:^|{separator})(?:-o|--output){value}(?:{separator}|$)"
+    match = re.search(option, separator.join(arguments))
+    return match[1] if match else ""
+
+
+def _print_problem(problem: Problem, question: Mapping[str, Any], output: str) -> int:
+    """Print a problem where the format shows it, and return the exit status."""
     if output in _WRITERS:
         return _print([_WRITERS[output]({**question, **_error(problem)})]) or problem.status
     # Indent continuation lines to distinguish them from other messages.

@@ -12,7 +12,6 @@ from queuegate._results import PolicyInfo, PolicyQueue
 from queuegate.cli.command_classes import Command
 from queuegate.cli.created_access import SEMANTICS, Asker, access_to_created
 from queuegate.cli.documents import plain
-from queuegate.cli.exit_codes import Exit
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     DECISION_STATUSES,
@@ -24,6 +23,7 @@ from queuegate.cli.options import (
     prefix_option,
 )
 from queuegate.cli.output import Report
+from queuegate.cli.problems import Exit
 from queuegate.cli.server_state import unenforced_acls
 from queuegate.cli.suggestions import missing_prefix
 from queuegate.cli.tree_drawing import Drawing

@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 from queuegate._results import InvalidationResult, ReloadResult
-from queuegate.cli.exit_codes import Exit, Problem
+from queuegate.cli.problems import Exit, Problem
 from queuegate.cli.terminal import escape
 
 OLD_POLICY: Final = "the old policy"
@@ -15,9 +15,10 @@ def waited_lines(answer: InvalidationResult | ReloadResult, state: str) -> list[
     """Return the lines that `--wait` adds: gates and replicas that did not confirm, and a
     summary.
     """
-    # A gate that may use old state is a shim itself, so the summary is about the others.
-    others = "other shim or server" if answer.stale_gates else "shim or other server"
-    return [*unconfirmed_lines(answer, state), f"no {others} still uses {state}"]
+    summary = f"no shim or other server still uses {state}"
+    if answer.stale_gates:  # these are shims, which the lines above name
+        summary = f"no other shim or server still uses {state}"
+    return [*unconfirmed_lines(answer, state), summary]
 
 
 def unconfirmed_lines(answer: InvalidationResult | ReloadResult, state: str) -> list[str]:

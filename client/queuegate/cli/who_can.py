@@ -10,7 +10,6 @@ import click
 
 from queuegate._users import AccessGrant, ListedUser, UserPage
 from queuegate.cli.command_classes import Command
-from queuegate.cli.exit_codes import Exit, Problem
 from queuegate.cli.invocation import Invocation
 from queuegate.cli.options import (
     DECISION_STATUSES,
@@ -21,6 +20,7 @@ from queuegate.cli.options import (
     partition_option,
 )
 from queuegate.cli.output import Report
+from queuegate.cli.problems import Exit, Problem
 from queuegate.cli.render import VERBS, grant_row, grant_words, moment, place_of
 from queuegate.cli.suggestions import ambiguous_name, missing_queue, missing_queue_line
 from queuegate.cli.terminal import Colors, escape

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queuegate.cli import main
-from queuegate.cli.exit_codes import Exit
+from queuegate.cli.problems import Exit
 from tests.support.queue_reviews import PLACE, body
 from tests.support.rows import table
 from tests.support.servers.webhook import Webhook, running_webhook

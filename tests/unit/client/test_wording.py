@@ -8,7 +8,7 @@ import pytest
 
 from queuegate import _channel, _errors, _settings
 from queuegate.cli import main
-from queuegate.cli.exit_codes import problem_of
+from queuegate.cli.problems import problem_of
 from queuegate.cli.wording import (
     argument_in_command_words,
     in_command_words,

@@ -1,4 +1,4 @@
-"""Exit statuses and error messages."""
+"""What a command reports if it fails: the exit status, and a message with a remedy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +23,11 @@ from queuegate.exceptions import (
 )
 
 INVALID_CONFIGURATION: Final = "INVALID_CONFIGURATION"
+# Neither gRPC nor the contract tells these two cases from others of the same type except in words.
+_NO_SERVER: Final = "no server at "
+"""The beginning of the client's message if nothing listens at the address."""
+_NO_PARTITIONS: Final = "no partitions"
+"""The end of the server's message if the policy has no partitions to choose from."""
 
 
 class Exit(IntEnum):
@@ -78,6 +83,7 @@ def problem_of(error: Exception, question: Mapping[str, Any]) -> Problem:
 
 
 def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
+    """Return an exception's message in command-line terms, with what to do about it."""
     match error:
         case InvalidArgument() if error.violations:
             return violations_in_command_words(error.violations, question)
@@ -86,7 +92,7 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
                 f"{error.message}: pass a token that the server knows (--token-file) or a"
                 " certificate (--tls-cert, --tls-key)"
             )
-        case ServerUnavailable() if error.message.startswith("no server at "):
+        case ServerUnavailable() if error.message.startswith(_NO_SERVER):
             return (
                 f"{error.message}: start one with `queuegate-server serve` (in a checkout:"
                 " `make serve`), or set its address with --address or QUEUEGATE_ADDRESS"
@@ -98,11 +104,12 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
     # Configuration errors refer to settings. Do not translate the settings' names to options.
     is_of_file = error.reason == INVALID_CONFIGURATION
     message = error.message if is_of_file else in_command_words(error.message)
-    can_choose = error.reason == "UNKNOWN_PARTITION" and not message.endswith("no partitions")
+    can_choose = error.reason == "UNKNOWN_PARTITION" and not message.endswith(_NO_PARTITIONS)
     return f"{message}; choose one with --partition" if can_choose else message
 
 
 def _retry_after(error: QueuegateError) -> int | None:
+    """Return the server's suggested delay in whole seconds, at least 1; None if there is none."""
     if not isinstance(error, Unavailable) or error.retry_after is None:
         return None
     return max(1, ceil(error.retry_after))
