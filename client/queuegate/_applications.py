@@ -69,11 +69,11 @@ class ApplicationCheck:
     """
 
     user: str
-    """The user name."""
+    """The user who takes the action."""
     action: ActionName
-    """The kind of access."""
+    """What the user does with the application."""
     application: Application | SparkApplication
-    """The YARN or Spark application."""
+    """The application, which decides whether YARN's rules apply or Spark's."""
     partition: str = "default"
     """The partition whose rules apply."""
     groups: Iterable[str] | None = None
@@ -139,7 +139,7 @@ class ApplicationExplanation:
     """
 
     decision: Decision
-    """The decision."""
+    """Whether access is granted, and why."""
     steps: tuple[ApplicationStep, ...]
     """The evaluated lists, in order. If access is granted, the last list granted it."""
     groups: ExplainedGroups

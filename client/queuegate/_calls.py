@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -51,7 +51,9 @@ class Deadline:
 class _Calls:
     """Code shared by blocking and asyncio calls."""
 
-    def __init__(self, plan: ChannelPlan, channel: Any, owner: str) -> None:
+    def __init__(
+        self, plan: ChannelPlan, channel: grpc.Channel | grpc.aio.Channel, owner: str
+    ) -> None:
         self.has_worked = False
         """Whether the server has ever responded."""
         self._plan = plan
@@ -71,15 +73,15 @@ class _Calls:
 
     def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
         """Return the exception for a failed SyncService stream."""
-        return self._failure(error, Deadline(0))
+        return self._failure(error, 0.0)  # a stream has no time limit
 
-    def _failure(self, error: grpc.RpcError, deadline: Deadline) -> QueuegateError:
+    def _failure(self, error: grpc.RpcError, timeout: float) -> QueuegateError:
         if self._is_closed:
             return self._closed()
         return _errors.from_call(
             error,
             self._plan.address.text,
-            deadline.seconds,
+            timeout,
             encrypted=self._plan.credentials is not None,
             has_worked=self.has_worked,
         )
@@ -135,7 +137,7 @@ class BlockingCalls(_Calls):
         try:
             response = method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
-            raise self._failure(error, deadline) from error
+            raise self._failure(error, deadline.seconds) from error
         except ValueError:
             if self._is_closed:  # closed during the call
                 raise self._closed() from None
@@ -218,7 +220,7 @@ class AsyncCalls(_Calls):
             async with asyncio.timeout(left + _GRACE_SECONDS):
                 response = await method(request, timeout=left, metadata=self._plan.metadata)
         except grpc.RpcError as error:
-            raise self._failure(error, deadline) from error
+            raise self._failure(error, deadline.seconds) from error
         except TimeoutError:
             message = _errors.no_response(self._plan.address.text, deadline.seconds)
             raise DeadlineExceeded(message, code="DEADLINE_EXCEEDED") from None

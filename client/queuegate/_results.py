@@ -153,8 +153,8 @@ class PolicyInfo:
     templates: tuple[QueueTemplate, ...] = ()
     """The ACLs of queues that YARN creates on first use."""
     format: str = ""
-    """`yunikorn`, `fair-scheduler`, `capacity-scheduler` or `kubernetes`; empty if the server is too
-    old to report it."""
+    """`yunikorn`, `fair-scheduler`, `capacity-scheduler` or `kubernetes`; empty if the server is
+    too old to report it."""
     semantics: str = ""
     """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for other formats."""
     unenforced: tuple[Access, ...] = ()

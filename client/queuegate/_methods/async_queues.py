@@ -14,6 +14,7 @@ from queuegate._types import AccessName, Check, CheckFailure, Decision, Explanat
 from queuegate._users import UsableQueue, UserPage
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
+from queuegate.v1 import access_pb2
 
 
 class AsyncQueueMethods:
@@ -214,15 +215,7 @@ class AsyncQueueMethods:
             ['root.analytics.reports', 'root.sandbox']
         """
         request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
-        deadline = self._calls.deadline(timeout)
-        queues: list[str] = []
-        while True:
-            response = await self._calls.ask(self._calls.access.ListQueues, request, deadline)
-            queues += response.queues
-            following = _responses.next_page(request, response)
-            if following is None:
-                return queues
-            request = following
+        return [path async for page in self._queue_pages(request, timeout) for path in page.queues]
 
     async def explain_queues(
         self,
@@ -264,15 +257,22 @@ class AsyncQueueMethods:
         """
         request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         request.with_via = True
+        return [
+            queue
+            async for page in self._queue_pages(request, timeout)
+            for queue in _responses.usable_queues(page)
+        ]
+
+    async def _queue_pages(
+        self, request: access_pb2.ListQueuesRequest, timeout: float | None
+    ) -> AsyncIterator[access_pb2.ListQueuesResponse]:
+        """Yield all pages of a list of queues. `timeout` is the time limit for all of them."""
         deadline = self._calls.deadline(timeout)
-        queues: list[UsableQueue] = []
-        while True:
-            response = await self._calls.ask(self._calls.access.ListQueues, request, deadline)
-            queues += _responses.usable_queues(response)
-            following = _responses.next_page(request, response)
-            if following is None:
-                return queues
-            request = following
+        following: access_pb2.ListQueuesRequest | None = request
+        while following is not None:
+            page = await self._calls.ask(self._calls.access.ListQueues, following, deadline)
+            yield page
+            following = _responses.next_page(following, page)
 
     async def list_users(
         self,
@@ -311,11 +311,9 @@ class AsyncQueueMethods:
             ['maria', 'platform'] True
         """
         request = _requests.users(queue, partition, access, page_size)
-        while True:
+        following: access_pb2.ListUsersRequest | None = request
+        while following is not None:
             deadline = self._calls.deadline(timeout)
-            response = await self._calls.ask(self._calls.access.ListUsers, request, deadline)
+            response = await self._calls.ask(self._calls.access.ListUsers, following, deadline)
             yield _responses.users(response)
-            following = _responses.next_page(request, response)
-            if following is None:
-                return
-            request = following
+            following = _responses.next_page(following, response)

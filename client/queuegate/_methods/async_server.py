@@ -6,6 +6,7 @@
 # ruff: noqa: ASYNC109 - timeouts are sent to the server as deadlines, unlike asyncio.timeout
 
 from collections.abc import Iterable
+from typing import Final
 
 from queuegate import _requests, _server_responses
 from queuegate._calls import AsyncCalls
@@ -20,7 +21,7 @@ from queuegate._results import (
 )
 from queuegate.exceptions import QueuegateError
 
-_WAIT_SECONDS = 15.0
+_WAIT_SECONDS: Final = 15.0
 """The default time limit for a call that waits for gates, in seconds."""
 
 

@@ -12,6 +12,7 @@ from queuegate._types import AccessName, Check, CheckFailure, Decision, Explanat
 from queuegate._users import UsableQueue, UserPage
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
+from queuegate.v1 import access_pb2
 
 
 class QueueMethods:
@@ -212,15 +213,7 @@ class QueueMethods:
             ['root.analytics.reports', 'root.sandbox']
         """
         request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
-        deadline = self._calls.deadline(timeout)
-        queues: list[str] = []
-        while True:
-            response = self._calls.ask(self._calls.access.ListQueues, request, deadline)
-            queues += response.queues
-            following = _responses.next_page(request, response)
-            if following is None:
-                return queues
-            request = following
+        return [path for page in self._queue_pages(request, timeout) for path in page.queues]
 
     def explain_queues(
         self,
@@ -262,15 +255,22 @@ class QueueMethods:
         """
         request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         request.with_via = True
+        return [
+            queue
+            for page in self._queue_pages(request, timeout)
+            for queue in _responses.usable_queues(page)
+        ]
+
+    def _queue_pages(
+        self, request: access_pb2.ListQueuesRequest, timeout: float | None
+    ) -> Iterator[access_pb2.ListQueuesResponse]:
+        """Yield all pages of a list of queues. `timeout` is the time limit for all of them."""
         deadline = self._calls.deadline(timeout)
-        queues: list[UsableQueue] = []
-        while True:
-            response = self._calls.ask(self._calls.access.ListQueues, request, deadline)
-            queues += _responses.usable_queues(response)
-            following = _responses.next_page(request, response)
-            if following is None:
-                return queues
-            request = following
+        following: access_pb2.ListQueuesRequest | None = request
+        while following is not None:
+            page = self._calls.ask(self._calls.access.ListQueues, following, deadline)
+            yield page
+            following = _responses.next_page(following, page)
 
     def list_users(
         self,
@@ -309,11 +309,9 @@ class QueueMethods:
             ['maria', 'platform'] True
         """
         request = _requests.users(queue, partition, access, page_size)
-        while True:
+        following: access_pb2.ListUsersRequest | None = request
+        while following is not None:
             deadline = self._calls.deadline(timeout)
-            response = self._calls.ask(self._calls.access.ListUsers, request, deadline)
+            response = self._calls.ask(self._calls.access.ListUsers, following, deadline)
             yield _responses.users(response)
-            following = _responses.next_page(request, response)
-            if following is None:
-                return
-            request = following
+            following = _responses.next_page(following, response)

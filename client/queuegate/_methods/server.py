@@ -4,6 +4,7 @@ Generated from `_methods/async_server.py` by `make blocking`. Do not edit.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from queuegate import _requests, _server_responses
 from queuegate._calls import BlockingCalls
@@ -18,7 +19,7 @@ from queuegate._results import (
 )
 from queuegate.exceptions import QueuegateError
 
-_WAIT_SECONDS = 15.0
+_WAIT_SECONDS: Final = 15.0
 """The default time limit for a call that waits for gates, in seconds."""
 
 
@@ -190,8 +191,9 @@ class ServerMethods:
 
         Args:
             content: The text of the file.
-            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler` for a policy; `yarn-site`
-                or `spark-defaults` for an accompanying file. If empty, the format is detected.
+            format: `yunikorn`, `fair-scheduler`, `capacity-scheduler` or `kubernetes` for a policy;
+                `yarn-site` or `spark-defaults` for an accompanying file. If empty, the format is
+                detected.
             timeout: The time limit in seconds. The default is longer than for other calls, since
                 processing a large policy takes seconds.
 
