@@ -50,24 +50,21 @@ def access_to_created(
         parse: Parses an ACL of the policy.
         asker: The user.
     """
-    kinds = {*TemplateKind}
-    if answer.semantics not in SEMANTICS or any(
-        each.kind not in kinds for each in answer.templates
-    ):
+    if not _is_understood(answer):
         return {}
     levels = {queue.path: queue.created_levels for queue in answer.queues}
     creation = _creation(answer, levels)
-    has_default_depth = all(
-        creator.is_managed or creator.levels == DEFAULT_DEPTH
-        for creator in creation.creators.values()
-    )
     allowed: dict[str, list[Access]] = {}
     for path in {each.path for each in answer.templates if each.kind != TemplateKind.PARENT}:
         nearest = path
         while nearest and nearest not in levels:
             nearest = parent_path(nearest)
+        # The response lacks the `maximum-queue-depth` of queues that do not exist. It is the
+        # default if that of all creators is.
+        if nearest != path and not _has_default_depth(creation):
+            continue
         created = creation.created(f"{path}{SEPARATOR}{ANY_NAME}", nearest)
-        if not created or (nearest != path and not has_default_depth):
+        if not created:
             continue
         decisions = {
             access: _decide(created, access, parse, asker, inherits=nearest in usable[access])
@@ -76,6 +73,19 @@ def access_to_created(
         if None not in decisions.values():
             allowed[path] = [access for access, each in decisions.items() if each and each.allowed]
     return allowed
+
+
+def _is_understood(answer: PolicyInfo) -> bool:
+    """Return whether this client knows the semantics of ACLs and all kinds of templates."""
+    kinds = {each.kind for each in answer.templates}
+    return answer.semantics in SEMANTICS and kinds <= {*TemplateKind}
+
+
+def _has_default_depth(creation: QueueCreation) -> bool:
+    return all(
+        creator.is_managed or creator.levels == DEFAULT_DEPTH
+        for creator in creation.creators.values()
+    )
 
 
 def _creation(answer: PolicyInfo, levels: Mapping[str, int]) -> QueueCreation:

@@ -83,6 +83,12 @@ class Gate(GateMethods, Client):
             ValueError: An argument is invalid.
             OSError: A `tls` file or the token file cannot be used.
         """
+        self._woken = threading.Event()
+        """Wakes the sender when messages are due. Each stream has its own event."""
+        self._closing = threading.Event()
+        self._changed = threading.Event()
+        self._stream: grpc.Call | None = None
+        self._threads: list[threading.Thread] = []
         with ExitStack() as undo:
             self._reflector = Reflector(
                 name,
@@ -103,14 +109,8 @@ class Gate(GateMethods, Client):
                 interceptors=interceptors,
             )
             self._decider = self._reflector.decider
-            self._woken = threading.Event()
-            """Wakes the sender when messages are due. Each stream has its own event."""
-            self._stream: grpc.Call | None = None
-            self._closing = threading.Event()
-            self._changed = threading.Event()
-            self._threads: list[threading.Thread] = []
             undo.callback(self.close)
-            self._start(self._follow, "stream")
+            self._follower = self._start(self._follow, "stream")
             self._start(self._watch, "watchdog")
             if on_change is not None:
                 self._start(
@@ -128,7 +128,7 @@ class Gate(GateMethods, Client):
         self._changed.set()
         self._wake()
         if has_stream:
-            self._threads[0].join(RELEASE_SECONDS)
+            self._follower.join(RELEASE_SECONDS)
         if self._stream is not None:
             self._stream.cancel()
         super().close()
@@ -136,10 +136,11 @@ class Gate(GateMethods, Client):
             if thread is not threading.current_thread():
                 thread.join(_CLOSE_SECONDS)
 
-    def _start(self, work: Callable[[], None], name: str) -> None:
+    def _start(self, work: Callable[[], None], name: str) -> threading.Thread:
         thread = threading.Thread(target=work, name=f"queuegate-gate-{name}", daemon=True)
         thread.start()
         self._threads.append(thread)
+        return thread
 
     def _wake(self) -> None:
         self._woken.set()

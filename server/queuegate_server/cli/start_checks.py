@@ -303,7 +303,7 @@ def _listener_faults(
 def _certificate_faults(
     above: Location, tls: ListenerTls, source_map: SourceMap
 ) -> Iterator[Diagnostic]:
-    from queuegate_server.transports.sockets import ReloadingCredentials  # noqa: PLC0415
+    from queuegate_server.transports.credentials import ReloadingCredentials  # noqa: PLC0415
 
     try:
         with _silence("queuegate_server.files"):  # reported below

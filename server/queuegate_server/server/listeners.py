@@ -17,8 +17,9 @@ from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.listeners import ListenAddress, Listener
 from queuegate_server.settings.model import Settings
+from queuegate_server.transports.credentials import ReloadingCredentials
 from queuegate_server.transports.registry import Server
-from queuegate_server.transports.sockets import ReloadingCredentials, bind
+from queuegate_server.transports.sockets import bind
 
 if TYPE_CHECKING:
     from queuegate_server.files.certificates import CertificateReloader

@@ -1,4 +1,4 @@
-"""Binds listening addresses, with or without TLS, and reports why binding fails.
+"""Binds listening addresses, and reports why binding fails.
 
 gRPC itself would only log the reason, and would take over a running server's Unix socket.
 """
@@ -13,47 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-import grpc
-
-from queuegate_server.files.certificates import CertificateReloader, ServerCertificate
-from queuegate_server.files.watcher import BadFile
 from queuegate_server.runtime.tcp import CannotListen, open_tcp
-from queuegate_server.settings.listeners import ListenAddress, ListenerTls
-
-
-class ReloadingCredentials(CertificateReloader):
-    """gRPC server credentials. New connections use the most recently loaded certificate."""
-
-    def __init__(self, tls: ListenerTls, listener: str) -> None:
-        """Load a listener's TLS files. Raises BadFile."""
-
-        def check(loaded: ServerCertificate) -> None:
-            if not _grpc_supports(loaded):
-                raise BadFile(
-                    f"{tls.certificate_file}: the certificate has a key of a type that gRPC does"
-                    " not support: use RSA, ECDSA with P-256, P-384 or P-521, or Ed25519"
-                )
-
-        files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
-        super().__init__(*files, check, listener=listener)
-        self._given = self.value
-        self.credentials = grpc.dynamic_ssl_server_credentials(
-            _configuration(self.value),
-            self._next_configuration,  # type: ignore[arg-type] # the stubs omit None, "unchanged"
-            require_client_authentication=tls.client_ca_file is not None,
-        )
-
-    def _next_configuration(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return the configuration if it has changed since the last handshake, else None.
-
-        gRPC calls this on each handshake, in its own threads. An unchanged configuration is not
-        returned, because replacing one in use by another handshake may crash the process.
-        """
-        current = self.value
-        if current is self._given:
-            return None
-        self._given = current
-        return _configuration(current)
+from queuegate_server.settings.listeners import ListenAddress
 
 
 def bind(
@@ -90,18 +51,32 @@ def bind(
         raise CannotListen(_bind_failure(address)) from None
     if address.path:
         try:
-            os.chown(address.path, uid, gid)
-            Path(address.path).chmod(socket_mode)
-        except OSError as error:
-            # Remove the socket, because a later server could not check whether a socket with mode 0
-            # is in use.
+            _hand_over(address, uid, gid, f"{owner or ''}:{group or ''}", socket_mode)
+        except CannotListen:
+            # A later server could not check whether a socket with mode 0 is in use.
             Path(address.path).unlink(missing_ok=True)
-            account = f"{owner or ''}:{group or ''}"
-            raise CannotListen(
-                f"{address.text!r}: the socket cannot be given to {account}: {error.strerror};"
-                " only root can change the owner; other users can only choose one of their groups"
-            ) from None
+            raise
     return address.at_port(port)
+
+
+def _hand_over(address: ListenAddress, uid: int, gid: int, account: str, mode: int) -> None:
+    """Give a Unix socket its owner, group and mode. Raises CannotListen.
+
+    `account` is the owner and the group as text, for messages.
+    """
+    try:
+        os.chown(address.path, uid, gid)
+    except OSError as error:
+        raise CannotListen(
+            f"{address.text!r}: the socket cannot be given to {account}: {error.strerror};"
+            " only root can change the owner; other users can only choose one of their groups"
+        ) from None
+    try:
+        Path(address.path).chmod(mode)
+    except OSError as error:
+        raise CannotListen(
+            f"{address.text!r}: the mode of the socket cannot be set: {error.strerror}"
+        ) from None
 
 
 def _account_number(
@@ -119,6 +94,9 @@ def _account_number(
 
 
 def _check_socket_path(address: ListenAddress) -> None:
+    """Raise CannotListen if a Unix socket cannot be created, because its folder is missing, another
+    server listens on it, or something else has its name.
+    """
     path = Path(address.path)
     if not path.parent.is_dir():
         raise CannotListen(f"{address.text!r}: the folder {str(path.parent)!r} does not exist")
@@ -157,25 +135,3 @@ def _umask(mask: int) -> Iterator[None]:
         yield
     finally:
         os.umask(before)
-
-
-def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration([(loaded.key, loaded.chain)], loaded.client_ca)
-
-
-def _grpc_supports(loaded: ServerCertificate) -> bool:
-    """Return whether gRPC supports the key type. If not, it silently keeps the old certificate."""
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
-    from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415 - as above
-
-    algorithm = loaded.leaf.public_key_algorithm_oid
-    if algorithm != PublicKeyAlgorithmOID.EC_PUBLIC_KEY:
-        return algorithm in {PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5, PublicKeyAlgorithmOID.ED25519}
-    try:
-        key = loaded.leaf.public_key()
-    except (UnsupportedAlgorithm, ValueError):
-        return False
-    return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(
-        key.curve, ec.SECP256R1 | ec.SECP384R1 | ec.SECP521R1
-    )

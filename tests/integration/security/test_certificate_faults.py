@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from queuegate_server.cli.main import command_group
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.settings.listeners import ListenerTls
-from queuegate_server.transports.sockets import ReloadingCredentials
+from queuegate_server.transports.credentials import ReloadingCredentials
 from tests.integration.security.authorities import Authority, issued, listener
 from tests.support.servers.queuegate_server import run
 

@@ -71,6 +71,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
         if match is None:
             return text
         variable = match[1].strip(TRIMMED)
+        # Variables may also come about where values meet; these are located at the first value.
         position = next((one for one in reversed(values) if match[0] in one.text), values[0])
         if variable.startswith(_PROCESS_PREFIXES) or variable in _PROCESS_NAMES:
             message = f"{quoted(variable)} comes from the environment of Hadoop's process"

@@ -16,28 +16,37 @@ def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
     guaranteed: dict[QueueConfig, Amounts] = {}
     maximum: dict[QueueConfig | None, Amounts] = {}
     for queue in partition.queues:
-        path = queue.path
-        template = queue.template
-        is_parent = queue.is_parent or queue.has_children
-        if is_parent and template and template.is_used and template.resources:
-            parse_amounts(template.resources.guaranteed, diagnostics, path)
-            parse_amounts(template.resources.maximum, diagnostics, path)
+        _check_template(queue, diagnostics)
         above = maximum.get(queue.parent, {})
         own: Amounts = {}
         if queue.resources:
-            position = queue.resources.position
-            own = parse_amounts(queue.resources.maximum, diagnostics, path)
-            guaranteed[queue] = parse_amounts(queue.resources.guaranteed, diagnostics, path)
-            if too_much := excess(own, guaranteed[queue]):
-                found = finding("guaranteed-above-max", queue=quoted(path), excess=too_much)
-                diagnostics.add(position, found, path)
-            if too_much := excess(above, own):
-                found = finding("max-above-parent", queue=quoted(path), excess=too_much)
-                diagnostics.add(position, found, path)
+            own = parse_amounts(queue.resources.maximum, diagnostics, queue.path)
+            guaranteed[queue] = parse_amounts(queue.resources.guaranteed, diagnostics, queue.path)
+            _check_excess(queue, "guaranteed-above-max", own, guaranteed[queue], diagnostics)
+            _check_excess(queue, "max-above-parent", above, own, diagnostics)
         if own or above:
             maximum[queue] = smaller(own, above)
     if guaranteed:
         _check_sums(partition.queues, guaranteed, maximum, diagnostics)
+
+
+def _check_template(queue: QueueConfig, diagnostics: Diagnostics) -> None:
+    """Check the amounts in a child template, where YuniKorn reads it."""
+    template = queue.template
+    is_parent = queue.is_parent or queue.has_children
+    if is_parent and template and template.is_used and template.resources:
+        parse_amounts(template.resources.guaranteed, diagnostics, queue.path)
+        parse_amounts(template.resources.maximum, diagnostics, queue.path)
+
+
+def _check_excess(
+    queue: QueueConfig, fault: str, limit: Amounts, amounts: Amounts, diagnostics: Diagnostics
+) -> None:
+    """Report the finding `fault` if amounts of a queue exceed a limit."""
+    if too_much := excess(limit, amounts):
+        position = queue.resources.position if queue.resources else queue.position
+        found = finding(fault, queue=quoted(queue.path), excess=too_much)
+        diagnostics.add(position, found, queue.path)
 
 
 def _check_sums(
@@ -50,13 +59,13 @@ def _check_sums(
     sums: dict[QueueConfig, Amounts] = {}
     for queue in reversed(queues):
         total = sums.pop(queue, {})
-        own = guaranteed.get(queue, {})
-        for name, limit in (("guaranteed", own), ("max", maximum.get(queue, {}))):
+        promise = guaranteed.get(queue, {})
+        for name, limit in (("guaranteed", promise), ("max", maximum.get(queue, {}))):
             if too_much := excess(limit, total):
                 position = queue.resources.position if queue.resources else queue.position
                 words = {"queue": quoted(queue.path), "name": name, "excess": too_much}
                 diagnostics.add(position, finding("children-above-queue", **words), queue.path)
-        promised = own if any(own.values()) else total
+        promised = promise if any(promise.values()) else total
         if promised and queue.parent:
             above = sums.setdefault(queue.parent, {})
             for resource, value in promised.items():
