@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import queuegate
-from queuegate.cli.offline import offline_client
+from queuegate.cli.offline_files import LocalFiles, offline_client
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["documents"]
@@ -48,7 +48,7 @@ def test_queue_vectors(document: dict[str, Any], server: RunningServer, policy: 
     policy.write_text(document["yaml"])
     with (
         queuegate.Client(server.address, timeout=60) as online,
-        offline_client(str(policy), None, 60) as offline,
+        offline_client(LocalFiles(str(policy)), 60) as offline,
     ):
         assert online.reload()
         for asked in document["questions"]:

@@ -20,7 +20,7 @@ from queuegate.cli.suggestions import (
 )
 from queuegate.cli.terminal import Colors, colors_for, escape
 from queuegate.exceptions import GroupsUnavailable
-from queuegate.policy.names import DEFAULT_PARTITION, partition_name
+from queuegate.policy.names import DEFAULT_PARTITION
 
 if TYPE_CHECKING:
     from queuegate._client import Client
@@ -124,23 +124,18 @@ class Invocation:
             RequestRejected: A local file is invalid, or the server's code is not installed.
         """
         if self.is_offline:
-            from queuegate.cli.offline import offline_client  # noqa: PLC0415
+            from queuegate.cli.offline_files import LocalFiles, offline_client  # noqa: PLC0415
 
-            name = partition_name(self.of_partition)
-            policy_settings = {
-                ("partitions", name, "acl_names"): self.acl_names,
-                ("partitions", name, "semantics"): self.semantics,
-                ("policy", "yarn_site"): self.yarn_site,
-            }
-            given = {key: value for key, value in policy_settings.items() if value is not None}
-            return offline_client(
+            files = LocalFiles(
                 self.policy,
                 self.config,
-                self.timeout,
-                given,
+                self.yarn_site,
+                self.acl_names,
+                self.semantics,
+                self.of_partition,
                 self.resolved_group,
-                partition=self.of_partition,
             )
+            return offline_client(files, self.timeout)
         # Import gRPC only here, because importing it earlier would delay --help and usage errors.
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415

@@ -1,17 +1,13 @@
-"""Decisions without a running server. The server's code runs in this process instead.
+"""A client without a running server. The server's code runs in this process instead.
 
-No other client module imports the server's code, which the `server` extra installs.
+Of the client, only this module and `offline_files` import the server's code, which the `server`
+extra installs.
 """
 
 # ruff: noqa: PLC0415 - the server's code is imported on first use
 
 import asyncio
-import logging
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from queuegate import _errors
@@ -19,26 +15,18 @@ from queuegate._address import parse
 from queuegate._calls import BlockingCalls
 from queuegate._channel import ChannelPlan
 from queuegate._methods.client import ClientMethods
-from queuegate.cli.problems import INVALID_CONFIGURATION
-from queuegate.cli.terminal import escape
-from queuegate.exceptions import DeadlineExceeded, GroupsUnavailable, RequestRejected
+from queuegate.exceptions import DeadlineExceeded, GroupsUnavailable
 
 if TYPE_CHECKING:
     import grpc
 
     from queuegate_server.identity.members import MemberListing
-    from queuegate_server.identity.resolver import Outcome, Resolver
+    from queuegate_server.identity.resolver import Outcome
     from queuegate_server.server.offline import Substitute
     from queuegate_server.settings.model import Settings
 
 _TIMEOUT: Final = 30.0
 """The time limit for a call, in seconds. Directory lookups have their own limits."""
-_ASK_NOBODY: Final = frozenset({"none", "test"})
-"""Resolver types whose results do not depend on the machine."""
-_NO_GROUPS: Final = (
-    "the decision depends on the user's groups: pass them with --group, or the server's"
-    " settings with --config"
-)
 _NO_MEMBERS: Final = "pass the server's settings with --config"
 
 
@@ -77,129 +65,6 @@ class OfflineClient(ClientMethods):
 
     def __exit__(self, *_: object) -> None:
         self._calls.close()
-
-
-def offline_client(
-    policy: str | None,
-    config: str | None,
-    timeout: float | None,
-    policy_settings: Mapping[tuple[str, ...], str] = MappingProxyType({}),
-    resolved: Sequence[str] | None = None,
-    *,
-    partition: str = "",
-) -> OfflineClient:
-    """Return a client that bases its decisions on local files.
-
-    Args:
-        policy: The scheduler's file, or None for the file named in the settings.
-        config: The server's settings file, or None to use the default settings and query no
-            directory.
-        timeout: The time limit for a call, in seconds.
-        policy_settings: Settings that affect how the policy is read, by key.
-        resolved: The groups to use for every user, or None to query the resolvers.
-        partition: The partition to which the `policy_settings` under `partitions` apply. If empty,
-            the only partition.
-
-    Raises:
-        RequestRejected: The server's code is not installed, or a file is invalid.
-    """
-    # Silence the server's log, except for failed lookups. The command reports everything else
-    # itself.
-    logging.getLogger("queuegate_server").setLevel(logging.ERROR)
-    if config is not None:
-        lookups = logging.getLogger("queuegate_server.identity")
-        lookups.setLevel(logging.WARNING)
-        lookups.handlers = [_StderrHandler()]
-    try:
-        from queuegate_server.identity.resolver import KnownUser, LookupFailure
-        from queuegate_server.server.startup import CannotServe
-        from queuegate_server.settings.load import SettingsError
-    except ModuleNotFoundError as error:
-        if (error.name or "queuegate").startswith("queuegate."):
-            raise
-        message = f"deciding without a server needs the server's code ({error.name} is missing)"
-        raise RequestRejected(f"{message}: pip install 'queuegate[server]'") from None
-    no_directory = StaticDirectory(lambda _: LookupFailure(_NO_GROUPS))
-    given_groups = StaticDirectory(lambda _: KnownUser(tuple(resolved or ())))
-
-    def substitute(kind: str) -> "Resolver | None":
-        if resolved is not None:
-            return given_groups
-        return None if config is not None or kind in _ASK_NOBODY else no_directory
-
-    def create(policy_settings: Mapping[tuple[str, ...], str]) -> OfflineClient:
-        settings = _settings(policy, config, policy_settings)
-        message = _NO_GROUPS if config is None else ""
-        client = OfflineClient(settings, substitute, timeout, without_groups=message)
-        if not client.snapshot.served:  # each call will fail, and a warning says why
-            sys.stderr.writelines(f"{escape(str(each))}\n" for each in client.snapshot.warnings)
-        return client
-
-    try:
-        try:
-            return create(policy_settings)
-        except CannotServe as error:
-            return _create_for_partition(create, policy_settings, partition, error)
-    except (SettingsError, CannotServe) as error:
-        raise RequestRejected(str(error), reason=INVALID_CONFIGURATION) from None
-
-
-def _create_for_partition(
-    create: Callable[[Mapping[tuple[str, ...], str]], OfflineClient],
-    policy_settings: Mapping[tuple[str, ...], str],
-    partition: str,
-    fault: Exception,
-) -> OfflineClient:
-    """Return a client after `fault`, which an unknown partition in `policy_settings` may cause.
-
-    If `partition` is empty, the settings apply to the only partition. Its name is in the policy, so
-    the policy is loaded twice: once without partition settings to find the name, then with the
-    settings under that name. If the named partition does not exist, the client's calls report it.
-    Raises `fault` if it has another cause.
-    """
-    from queuegate_server.engine import UnknownPartition
-    from queuegate_server.server.startup import CannotServe
-
-    general = {key: value for key, value in policy_settings.items() if key[0] != "partitions"}
-    if general == policy_settings:
-        raise fault
-    try:
-        client = create(general)
-    except CannotServe:
-        raise fault from None
-    names = [*client.snapshot.served]
-    name = names[0] if not partition and len(names) == 1 else partition
-    try:
-        name = client.snapshot.find(name).partition.name
-    except UnknownPartition:
-        return client
-    with client:
-        return create({(*key[:1], name, *key[2:]): policy_settings[key] for key in policy_settings})
-
-
-def _settings(
-    policy: str | None, config: str | None, policy_settings: Mapping[tuple[str, ...], str]
-) -> "Settings":
-    """Load server settings, overridden by the given options. Raises SettingsError if they are
-    invalid.
-    """
-    from queuegate_server.settings.load import load_settings
-    from queuegate_server.settings.source_map import Override
-
-    options = [] if policy is None else [Override("--policy", ("policy", "path"), policy)]
-    for key, value in policy_settings.items():
-        options.append(Override(f"--{key[-1].replace('_', '-')}", key, value))
-    if config is None:
-        return load_settings(options=options)
-    return load_settings(Path(config), os.environ, options)
-
-
-class _StderrHandler(logging.Handler):
-    """Prints log records, escaped, to standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        for line in self.format(record).split("\n"):
-            sys.stderr.write(f"{escape(line)}\n")
 
 
 class StaticDirectory:

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queuegate.cli.offline import offline_client
+from queuegate.cli.offline_files import LocalFiles, offline_client
 from queuegate_server.cli.policy_test import policy_test
 
 POLICY = (
@@ -51,7 +51,7 @@ def test_a_test_generated_from_any_decision_passes(
 ) -> None:
     groups = {user: [*found, "other"] for user, _, _, found in asked}
     tests = []
-    with offline_client("queues.yaml", None, 60) as client:
+    with offline_client(LocalFiles("queues.yaml"), 60) as client:
         for user, queue, access, _ in asked:
             decision = client.check(user, queue, access=access, groups=groups[user])  # type: ignore[arg-type]
             tests.append(
