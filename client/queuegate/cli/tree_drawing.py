@@ -50,25 +50,9 @@ class Drawing:
         self._width = width
         self._parse = parse
         self._created = created
-        self._children: dict[str, list[PolicyQueue]] = {}
-        self._opened_by: dict[str, str] = {}
-        """For each queue that everyone may use, the nearest queue, at or above it, whose ACL allows
-        everyone.
-        """
-        for queue in queues:
-            above = parent_path(queue.path)
-            self._children.setdefault(above, []).append(queue)
-            is_open = any(parse(acl).allows_all for acl in (queue.submit_acl, queue.admin_acl))
-            if opened_by := queue.path if is_open else self._opened_by.get(above, ""):
-                self._opened_by[queue.path] = opened_by
-        self._templates: dict[str, list[QueueTemplate]] = {}
-        """The templates, by the nearest queue at or above their path."""
-        paths = {queue.path for queue in queues}
-        for template in templates:
-            path = template.path
-            while path and path not in paths:
-                path = parent_path(path)
-            self._templates.setdefault(path, []).append(template)
+        self._children = _children(queues)
+        self._opened_by = _opened_by(queues, parse)
+        self._templates = _by_queue(templates, queues)
 
     def fitting_depth(self) -> int:
         """Return the default number of levels to show below the first queue."""
@@ -90,41 +74,37 @@ class Drawing:
         if not self._queues:
             return
         first = self._queues[0]
-        yield self._line("", first.path, first)
-        waiting: list[_Branch | str] = [*self._below(first.path, "", depth, most)]
+        waiting = [_Item(self._line("", first.path, first), first.path, "", depth)]
         while waiting:
-            branch = waiting.pop()
-            if isinstance(branch, str):
-                yield branch
-                continue
-            queue, indent, is_last, left = branch
-            name = queue.path.rpartition(SEPARATOR)[2]
-            yield self._line(f"{indent}{'└─ ' if is_last else '├─ '}", name, queue)
-            waiting += self._below(queue.path, indent + ("   " if is_last else "│  "), left, most)
+            item = waiting.pop()
+            yield item.line
+            if item.path:
+                waiting += [*self._below(item, most)][::-1]
 
-    def _below(
-        self, path: str, indent: str, depth: int | None, most: int | None
-    ) -> list["_Branch | str"]:
-        """Return the items to draw below a queue, in reverse order for use as a stack."""
-        children = self._children.get(path, [])
-        shown = children[:most] if depth is None or depth > 0 else []
-        hidden = len(children) - len(shown)
+    def _below(self, item: "_Item", most: int | None) -> Iterator["_Item"]:
+        """Yield the items to draw below a queue, of which there are no more than `most` of each
+        kind.
+        """
+        indent, depth = item.indent, item.depth
+        is_shown = depth is None or depth > 0
         left = None if depth is None else depth - 1
-        templates = self._templates.get(path, [])[:most] if depth is None or depth > 0 else []
+        children = self._children.get(item.path, [])
+        shown = children[:most] if is_shown else []
+        hidden = len(children) - len(shown)
+        templates = self._templates.get(item.path, [])[:most] if is_shown else []
         last = len(children) + len(templates)
-        below: list[_Branch | str] = [
-            _Branch(queue, indent, position == last, left)
-            for position, queue in enumerate(shown, 1)
-        ]
-        below += [
-            self._template(f"{indent}{'└─' if position == last else '├─'} ", path, template)
-            for position, template in enumerate(templates, len(children) + 1)
-        ]
+        for position, queue in enumerate(shown, 1):
+            name = queue.path.rpartition(SEPARATOR)[2]
+            is_last = position == last
+            line = self._line(f"{indent}{'└─ ' if is_last else '├─ '}", name, queue)
+            yield _Item(line, queue.path, indent + ("   " if is_last else "│  "), left)
+        for position, template in enumerate(templates, len(children) + 1):
+            branch = f"{indent}{'└─' if position == last else '├─'} "
+            yield _Item(self._template(branch, item.path, template))
         if hidden:
             more = "more " if shown else ""
             text = f"{indent}└─ … {hidden} {more}queue{'' if hidden == 1 else 's'}"
-            below.append(self._colors.faint(f"{text} (--prefix {escape(path)})"))
-        return below[::-1]
+            yield _Item(self._colors.faint(f"{text} (--prefix {escape(item.path)})"))
 
     def _template(self, indent: str, path: str, template: QueueTemplate) -> str:
         """Return the line that represents the queues that `template` creates below `path`."""
@@ -161,34 +141,71 @@ class Drawing:
         """Return a description of the users and groups with access."""
         parts: list[str] = []
         if self._usable:
-            may = [access for access in Access if queue.path in self._usable[access]]
-            parts.append(_may(may))
-        opened_by = self._opened_by.get(queue.path)
-        if opened_by == queue.path:
-            parts.append("everyone")
-        elif opened_by:
-            parts.append(f"everyone, by {escape(opened_by)}")
+            parts.append(_may([each for each in Access if queue.path in self._usable[each]]))
+        if opened_by := self._opened_by.get(queue.path):
+            by = "" if opened_by == queue.path else f", by {escape(opened_by)}"
+            parts.append(f"everyone{by}")
+        parts += self._listed(queue)
+        if (levels := queue.created_levels) > 0:
+            parts.append("YARN creates queues" + (f", up to {levels} levels" if levels > 1 else ""))
+        return "; ".join(parts)
+
+    def _listed(self, queue: PolicyQueue) -> Iterator[str]:
+        """Yield a description of each kind of name in the queue's ACLs."""
         for acl, dropped, label in (
             (queue.submit_acl, queue.submit_acl_dropped_names, ""),
             (queue.admin_acl, queue.admin_acl_dropped_names, "admin "),
         ):
             parsed = self._parse(acl)
             if not parsed.allows_all:
-                parts += (f"{label}{each}" for each in _describe_names(parsed, dropped))
-        parts += _describe_names(_of_entries(queue.submit_acl_entries), ())
-        if (levels := queue.created_levels) > 0:
-            parts.append("YARN creates queues" + (f", up to {levels} levels" if levels > 1 else ""))
-        return "; ".join(parts)
+                yield from (f"{label}{each}" for each in _describe_names(parsed, dropped))
+        yield from _describe_names(_of_entries(queue.submit_acl_entries), ())
 
 
-class _Branch(NamedTuple):
-    """A queue to draw."""
+class _Item(NamedTuple):
+    """A line to draw, and the queue whose children follow it."""
 
-    queue: PolicyQueue
-    indent: str
-    is_last: bool
-    depth: int | None
+    line: str
+    path: str = ""
+    """The queue's path; empty if nothing follows."""
+    indent: str = ""
+    """The indentation of the children."""
+    depth: int | None = None
     """The number of levels to draw below the queue, or None for all."""
+
+
+def _children(queues: Sequence[PolicyQueue]) -> Mapping[str, list[PolicyQueue]]:
+    """Return the children of each queue, by its path."""
+    children: dict[str, list[PolicyQueue]] = {}
+    for queue in queues:
+        children.setdefault(parent_path(queue.path), []).append(queue)
+    return children
+
+
+def _opened_by(queues: Sequence[PolicyQueue], parse: Callable[[str], Acl]) -> Mapping[str, str]:
+    """Return, for each queue that everyone may use, the nearest queue, at or above it, whose ACL
+    allows everyone. The queues are listed parents first.
+    """
+    opened_by: dict[str, str] = {}
+    for queue in queues:
+        is_open = any(parse(acl).allows_all for acl in (queue.submit_acl, queue.admin_acl))
+        if opened := queue.path if is_open else opened_by.get(parent_path(queue.path), ""):
+            opened_by[queue.path] = opened
+    return opened_by
+
+
+def _by_queue(
+    templates: Sequence[QueueTemplate], queues: Sequence[PolicyQueue]
+) -> Mapping[str, list[QueueTemplate]]:
+    """Return the templates by the path of the nearest queue at or above their own path."""
+    paths = {queue.path for queue in queues}
+    by_queue: dict[str, list[QueueTemplate]] = {}
+    for template in templates:
+        path = template.path
+        while path and path not in paths:
+            path = parent_path(path)
+        by_queue.setdefault(path, []).append(template)
+    return by_queue
 
 
 def _may(allowed: Sequence[Access]) -> str:
