@@ -28,7 +28,7 @@ from queuegate_server.formats.yarn.load import (
     depth_first,
     load_scheduler,
 )
-from queuegate_server.formats.yarn.schedulers import QueueEntry
+from queuegate_server.formats.yarn.scheduler_file import QueueEntry
 
 MAX_LEVELS: Final = 96
 """The maximum depth of the tree. Each level takes two of the 200 nesting levels that `yaml_builder`

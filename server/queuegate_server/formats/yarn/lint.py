@@ -12,13 +12,10 @@ from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.format_names import CAPACITY_SCHEDULER, FAIR_SCHEDULER
 from queuegate_server.formats.suspicious_names import CAPACITY, YARN, suspicious_name
 from queuegate_server.formats.yarn.acl_advice import advice
+from queuegate_server.formats.yarn.fair_scheduler import FAIR_ACLS
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, read_scheduler
 from queuegate_server.formats.yarn.queue_mappings import check_mappings, mapped_groups
-from queuegate_server.formats.yarn.schedulers import (
-    FAIR_ACLS,
-    QueueEntry,
-    SchedulerFile,
-)
+from queuegate_server.formats.yarn.scheduler_file import QueueEntry, SchedulerFile
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yarn.templates import ADMIN, SUBMIT, TemplateEntry, template_property
 from queuegate_server.formats.yarn.variables import VARIABLE, Text

@@ -14,7 +14,8 @@ from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_er
 from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.overrides import asks_queuegate, overriding_settings
-from queuegate_server.formats.yarn.schedulers import SCHEDULERS, QueueEntry, SchedulerFile
+from queuegate_server.formats.yarn.scheduler_file import QueueEntry, SchedulerFile
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import NOBODY, read_site
 from queuegate_server.formats.yarn.variables import Text
 
