@@ -122,6 +122,7 @@ class _Reader:
         self._fields = Fields(diagnostics)
 
     def file(self, root: Node | None) -> ClaimsFile:
+        """Decode a claims file, and report what is missing."""
         readers: Readers = {
             "partition": ("partition", Fields.text),
             "facts": ("facts", Fields.texts),
@@ -141,6 +142,9 @@ class _Reader:
         )
 
     def _claim(self, node: ScalarNode) -> Iterator[StatedClaim]:
+        """Yield the claim of an entry; report one that has no known form, with the form that was
+        meant.
+        """
         text = node.text.strip()
         if match := next(filter(None, (each.fullmatch(text) for each in _CLAIMS)), None):
             yield StatedClaim(text, node.line, node.column, match)
@@ -155,6 +159,7 @@ class _Reader:
         self._diagnostics.add(node, found)
 
     def _world(self, nodes: list[ScalarNode] | tuple[()]) -> OpenWorld:
+        """Return what the facts say about everyone; report facts that contradict each other."""
         inclusions: dict[Inclusion, ScalarNode] = {}
         exclusions: list[Exclusion] = []
         for node in nodes:

@@ -77,6 +77,7 @@ class _Reader:
         self._users: dict[str, tuple[str, ...] | None] = {}
 
     def file(self, root: Node | None) -> PolicyTests:
+        """Decode a file of tests, and report what is missing."""
         readers: Readers = {
             "policy": ("policy", Fields.text),
             "config": ("config", Fields.text),
@@ -106,6 +107,7 @@ class _Reader:
         return tuple(group.text for group in groups or ())
 
     def _test(self, node: MappingNode) -> PolicyTest:
+        """Decode a test, which states one decision about each of its users and queues."""
         texts = ("name", "access", "partition", "real_user", *_COMPARED)
         readers: Readers = {
             **{key: (key, Fields.text) for key in texts},
@@ -138,6 +140,7 @@ class _Reader:
         return fields.texts(key, node) or []
 
     def _expectations(self, values: Mapping[str, Any]) -> Iterator[Expectation]:
+        """Yield what a test expects of each pair of its users and queues."""
         allowed, at = values.get("allowed") or (False, None)
         for user, queue in product(values.get("user") or (), values.get("queue") or ()):
             yield Expectation(

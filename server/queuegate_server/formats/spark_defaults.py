@@ -44,13 +44,17 @@ def read_spark_defaults(
 
 
 def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, str]]:
+    """Yield each property with its position; report lines that are none, and values that Spark
+    rejects.
+    """
     for number, line in enumerate(text.splitlines(), start=1):
         position = Position(number, 1)
         stated = line.strip()
         if not stated or stated[0] in "#!":
             continue
         match = _LINE.fullmatch(line)
-        if match is None or (match["key"].startswith("spark.") and "\\" in line and "acls" in line):
+        has_escapes = "\\" in line and "acls" in line
+        if match is None or (has_escapes and match["key"].startswith("spark.")):
             diagnostics.add(position, finding("not-a-property", text=quoted(stated)))
             continue
         name, value = match["key"], match["value"].strip(TRIMMED)

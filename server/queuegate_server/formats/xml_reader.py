@@ -56,6 +56,7 @@ class _Builder:
         self._max_elements = MIN_ELEMENTS
 
     def build(self, data: bytes) -> Element:
+        """Parse a document, and return its root. Raises ParseError. Can be called once."""
         if len(data) > MAX_BYTES:
             remedy = phrase("split-or-remove")
             raise ParseError(None, finding("file-too-large", most=MAX_BYTES, remedy=remedy))

@@ -112,6 +112,7 @@ class _Linter:
                 yield binding.at, finding("opens-every-queue", **about, resource=resource)
 
     def _wide(self, role: RbacRole, rule: Rule) -> Iterator[Finding]:
+        """Yield warnings about a bound role that grants every verb, or the right to grant."""
         binding = self._granted.get((role.namespace, role.name))
         if binding is None:
             return
@@ -139,6 +140,7 @@ class _Linter:
             )
 
     def _names_of_queues(self, role: RbacRole, rule: Rule) -> Iterator[Finding]:
+        """Yield warnings about names that are no queue's. If no file has queues, any may exist."""
         for kind in self._kinds(rule):
             for name in rule.names:
                 about = {

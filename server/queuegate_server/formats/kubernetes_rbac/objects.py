@@ -174,6 +174,7 @@ def _objects(
 
 
 def _add_rbac(node: MappingNode, kind: str, at: At, objects: Objects) -> None:
+    """Add a role or a binding. Raises _Refused if it is not valid."""
     namespace, name = _metadata(node, kind, is_namespaced=kind in _NAMESPACED)
     about = {"kind": kind, "name": quoted(name)}
     if kind in _ROLES:
@@ -199,6 +200,7 @@ def _add_rbac(node: MappingNode, kind: str, at: At, objects: Objects) -> None:
 
 
 def _add(known: dict[Any, Any], key: tuple[str, ...], entry: object, kind: str) -> None:
+    """Add an entry with a key that no other entry may have. Raises _Refused."""
     if (other := known.setdefault(key, entry)) is not entry:
         name = quoted("/".join(filter(None, key[-2:])))
         place = {"file": other.at.file, "line": other.at.line}
@@ -221,6 +223,7 @@ def _metadata(node: MappingNode, kind: str, *, is_namespaced: bool) -> tuple[str
 
 
 def _subject(node: MappingNode, namespace: str, about: Mapping[str, str]) -> Subject:
+    """Return whom a binding names, under the name that the API server gives a service account."""
     kind, name = _text(node.get("kind")), _text(node.get("name"))
     home = _text(node.get("namespace")) or namespace
     why = ""

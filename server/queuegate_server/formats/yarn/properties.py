@@ -133,6 +133,7 @@ class Configuration:
             self._final.setdefault(name, place)
 
     def _report_final(self, stated: "_Property", final: Text, diagnostics: Diagnostics) -> None:
+        """Report a value that an earlier, final one overrides, unless both are the same."""
         kept = self._values.get(stated.name)
         where, value = f"in {_place(final)}", ""
         if final.file == diagnostics.file:
@@ -185,6 +186,7 @@ def _place(text: Text) -> str:
 
 
 def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Element]:
+    """Yield the elements of properties, also those in nested configurations; report others."""
     stack = [iter(root.children)]
     while stack:
         for element in stack[-1]:
@@ -220,6 +222,7 @@ def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diag
 
 
 def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
+    """Return a property as Hadoop reads it: a child element takes precedence over an attribute."""
     result = _Property(element)
     file, attributes = diagnostics.file, _attributes(element)
     # Hadoop trims only the text of elements, and accepts an empty attribute as a value.

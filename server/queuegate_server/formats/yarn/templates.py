@@ -162,6 +162,7 @@ class TemplateReader:
         return switches
 
     def _entries(self) -> list[TemplateEntry]:
+        """Return the templates that properties define, without those too deep for a queue."""
         entries: dict[tuple[str, str], TemplateEntry] = {}
         for key, text in self._properties.items():
             match = _TEMPLATE_KEY.fullmatch(key.removeprefix(PREFIX))
@@ -181,6 +182,9 @@ class TemplateReader:
         return [*entries.values()]
 
     def _creator(self, path: str, depth: int) -> Creator | None:
+        """Return how YARN creates queues below a path; None if it creates none, or has no room for
+        one.
+        """
         is_managed = self._boolean(f"{PREFIX}{path}.{_MANAGED}.{_ENABLED}", path)
         is_flexible = self._boolean(f"{PREFIX}{path}.{_FLEXIBLE}.{_ENABLED}", path)
         if not (is_managed or is_flexible):

@@ -78,6 +78,9 @@ def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
 
 
 def _is_off_by_one(spaces: str, key: ScalarNode) -> bool:
+    """Return whether a line is indented by an odd number, below a key indented by an even one."""
+    if "\n" not in spaces:
+        return False
     indentation = len(spaces) - spaces.rfind("\n") - 1
     offset = key.column - 1
-    return "\n" in spaces and indentation > offset and offset % 2 == 0 and indentation % 2 == 1
+    return indentation > offset and offset % 2 == 0 and indentation % 2 == 1

@@ -245,6 +245,7 @@ def floating(node: ScalarNode) -> float | None:
 
 
 def _number(node: ScalarNode) -> int | float | None:
+    """Return the number that go-yaml reads from a scalar; None if it reads none."""
     text = node.text
     if not node.plain or len(text) > _MAX_NUMBER_LENGTH or not text.startswith(_NUMBER_STARTS):
         return None
