@@ -271,6 +271,7 @@ class ChangeFollower:
             self._is_standby, self._current_at = False, self.clock()
 
     def _note_failure(self, error: str) -> None:
+        """Count a failure, and log it unless it repeats the last one."""
         now, since = self.clock(), self._reports.following_since
         if since is not None and now - since >= STABLE_SECONDS:
             self._failures_in_row = 0
@@ -312,6 +313,7 @@ class ChangeFollower:
                     reports.position = position or reports.position
 
     async def _invalidate(self, users: Collection[str]) -> None:
+        """Apply changes. Retries until it has succeeded, because no change may be lost."""
         while True:
             try:
                 if not await self.invalidate(users):

@@ -209,6 +209,7 @@ class ResolverManager:
         return ResolverChain(key.name, members, chain.mode) if chain else members[0]
 
     async def _open_resolver(self, partition: Partition, key: ResolverKey) -> _OpenResolver:
+        """Create and open a resolver within its guards. Raises UnusableResolver."""
         resolver_type, options = _definition(self.settings, partition, key, self.resolver_type)
         resolver = resolver_type(options)
         if self.around is not None:

@@ -99,6 +99,7 @@ def _unknown_type(name: str, known: Collection[str]) -> BadResolverType:
 
 
 def _load(point: EntryPoint) -> ResolverType:
+    """Import a resolver type of another distribution, and check it. Raises BadResolverType."""
     source = f"the resolver `{point.name}` of {_distribution(point)}"
     try:
         loaded: Any = point.load()

@@ -121,7 +121,7 @@ def _listed_acls(
     known: frozenset[str],
     unwanted: Diagnostics,
 ) -> Iterator[_ListedAcl]:
-    """Yield each ACL of the partitions, with the queues above it whose ACLs grant the same access."""
+    """Yield each ACL, with the queues above it whose ACLs grant the same access."""
     for partition in partitions:
         name = normalized_name(partition)
         reader = AclReader(acl_names(name), unwanted, name)

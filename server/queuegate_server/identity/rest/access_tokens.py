@@ -128,6 +128,7 @@ class TokenCache:
         await self._flights.close()
 
     async def _request(self, _: Flight) -> _Cached:
+        """Request a token, but not again with credentials that were rejected a short while ago."""
         version = await self._version()
         if self._rejection is not None:
             until, rejected, fault = self._rejection

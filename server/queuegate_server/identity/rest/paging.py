@@ -99,7 +99,9 @@ def next_page(link: object, first: URL, below: str, what: str) -> URL:
         f"{what}: the next page is on another server, to which no token is sent",
         "check whether a proxy changes answers",
     )
-    if not isinstance(link, str) or not link.isascii() or not link.isprintable() or " " in link:
+    if not isinstance(link, str):
+        raise fault
+    if not link.isascii() or not link.isprintable() or " " in link:
         raise fault
     try:
         url = URL(link, encoded=True)
@@ -107,6 +109,7 @@ def next_page(link: object, first: URL, below: str, what: str) -> URL:
     except ValueError:
         raise fault from None
     path = url.raw_path
-    if not is_same or not path.startswith(below) or "/." in path or "%2e" in path.lower():
+    has_dot_segments = "/." in path or "%2e" in path.lower()
+    if not is_same or has_dot_segments or not path.startswith(below):
         raise fault
     return url

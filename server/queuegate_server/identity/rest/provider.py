@@ -166,6 +166,7 @@ class GroupsWithIds(Provider):
             listing.done(name)
 
     async def _names_of_groups(self, user: str) -> tuple[str, ...]:
+        """Return the names of a user's groups. Raises RequestFault if several groups share one."""
         options = self._rest_options
         names: dict[str, str] = {}
         async for page in self.groups_of(user):

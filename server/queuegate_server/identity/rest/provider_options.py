@@ -38,7 +38,8 @@ def parse_address(text: str) -> URL:
         is_usable = url.scheme in {"http", "https"} and bool(url.host) and bool(url.port)
     except ValueError:
         is_usable = False
-    if not is_usable or len(text) > _MAX_URL_CHARS or not text.isprintable() or " " in text:
+    is_text = len(text) <= _MAX_URL_CHARS and text.isprintable() and " " not in text
+    if not is_usable or not is_text:
         raise ValueError("is not a URL: expected something like https://id.example.com")
     if url.user is not None or url.password is not None:
         raise ValueError("must not contain a user or password")

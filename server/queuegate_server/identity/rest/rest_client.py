@@ -199,6 +199,7 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
+        """Send a request, and return the answer whatever its status. Raises RequestFault."""
         if self._session is None:
             raise RequestFault("the resolver is not open")
         context = await self._current_tls()
@@ -290,6 +291,7 @@ class RestClient:
         )
 
     def _connection_fault(self, what: str, error: aiohttp.ClientError) -> RequestFault:
+        """Return the fault for a failed connection, with its cause and what to check."""
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             cause = error.certificate_error
             if isinstance(cause, ssl.SSLCertVerificationError):
@@ -363,6 +365,7 @@ async def _decode(answer: HttpAnswer) -> Any:
 
 
 async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
+    """Read the body of an answer, which must not be compressed or too large."""
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise RequestFault(
             f"{what}: the server compressed its answer although it was asked not to",

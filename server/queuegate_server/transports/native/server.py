@@ -241,6 +241,7 @@ class NativeServer:
     def _handle(
         self, front: NativeGrpcFront, events: list[tuple[Any, ...]], arrived: float
     ) -> None:
+        """Start or cancel calls; refuse those that are too large or too many."""
         for kind, number, method, payload, _, details in events:
             if kind == EVENT_CANCEL:
                 # The client has disconnected, or the deadline has passed.

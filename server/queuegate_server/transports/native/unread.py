@@ -70,6 +70,7 @@ class UnreadBytes:
         return self._stalled_peers()
 
     def _stalled_peers(self) -> set[str]:
+        """Return the peers that acknowledged nothing since the last time, if memory is short."""
         before, self._acknowledged = self._acknowledged, {}
         is_spent = self._budget.is_spent
         if not is_spent and len(self._given) < _MAX_PEERS:

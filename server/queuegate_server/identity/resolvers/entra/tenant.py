@@ -148,6 +148,7 @@ class Tenant(GroupsWithIds):
         return () if name is None else (name,)
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
+        """Return a user's object; None if no user has the sam_account_name. Raises NotFound."""
         if self._options.user_name == "sam_account_name":
             query = _USER_QUERY | {"$filter": f"{self._user_field} eq {_literal(name)}"}
             found: list[dict[str, Any]] = []
@@ -228,6 +229,7 @@ class Tenant(GroupsWithIds):
         query: Mapping[str, str],
         listing: MemberListing | None = None,
     ) -> Pages:
+        """Return the pages of a list, whose requests a listing counts, if given."""
         headers = _EVENTUAL if "$count" in query else {}
 
         async def fetch(url: URL) -> tuple[Any, str | None]:

@@ -193,6 +193,7 @@ class Realm(Provider):
         return self._names.listed(user if isinstance(user, dict) else {})
 
     async def _groups_of(self, user: str) -> tuple[str, ...]:
+        """Return the names of a user's groups, and of those above them if `parents` is set."""
         by_name = self._options.group_name == "name"
         names: dict[str, str] = {}
         async for page in self._pages("groups", f"/users/{segment(user)}/groups", {}):
@@ -272,6 +273,7 @@ class Realm(Provider):
     async def _add_members(
         self, listing: MemberListing, name: str, group: Mapping[str, Any], above: tuple[str, ...]
     ) -> None:
+        """Add the members of a group, and of those below it if `parents` is set."""
         key = segment(text_field(group, "id", "groups"))
         async for page in self._pages(
             "members", f"/groups/{key}/members", self._names.representation, listing
@@ -337,6 +339,8 @@ class Realm(Provider):
         query: Mapping[str, str],
         listing: MemberListing | None = None,
     ) -> Pages:
+        """Return the pages of a list, whose requests a listing counts, if given."""
+
         async def fetch(first: int, size: int) -> list[dict[str, Any]]:
             if listing is not None:
                 listing.count_search()

@@ -65,6 +65,7 @@ class Connector:
             raise ServerFault(f"the password cannot be read: {reason}", advice) from None
 
     async def _connect(self, url: ServerUrl, password: bytes) -> LdapConnection:
+        """Connect and bind within connect_timeout; a fault names the step that was in progress."""
         seconds = self.options.connect_timeout
         # On a timeout, these are the names of the steps that were in progress.
         unfinished: list[str] = []
@@ -98,6 +99,7 @@ class Connector:
             ) from None
 
     async def _bind(self, bridge: Bridge, password: bytes) -> LdapConnection:
+        """Bind as configured. Kerberos and certificates bind before libldap gets the connection."""
         options = self.options
         if options.bind == "external":
             await _bind_with_certificate(bridge)

@@ -181,6 +181,7 @@ class GroupChanges:
                 yield
 
     def _add_member(self, value: bytes, affected: AffectedUsers) -> None:
+        """Add the user whose DN is a value; all users if it may be that of a group."""
         text = decode_value(value)
         parsed = None if text is None else parse_dn(text)
         if text is None or not parsed:

@@ -126,6 +126,7 @@ class ServerPool:
             await server.close()
 
     async def _discover(self, domain: str) -> None:
+        """Look up the servers again and again, sooner while none is known."""
         while True:
             pause = _DISCOVER_EVERY_SECONDS
             try:
@@ -236,6 +237,7 @@ class ServerConnection:
             self._connection.close()
 
     async def _keep(self) -> None:
+        """Keep a connection to the server while one is wanted, and pause after each failure."""
         while True:
             await self._wanted.wait()
             previous_fault = self._fault

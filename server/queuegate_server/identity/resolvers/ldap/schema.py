@@ -70,6 +70,7 @@ async def known_attributes(connection: LdapConnection) -> frozenset[str]:
 
 
 async def _read_schema(connection: LdapConnection) -> frozenset[str]:
+    """Return the names of the attributes in the schema; none if it cannot be read."""
     names: set[str] = set()
     try:
         with SearchSession(connection, Allowance(_MAX_ATTRIBUTES)) as session:

@@ -137,6 +137,7 @@ class SyncFollower:
     async def _follow(
         self, connection: LdapConnection, url: str, streams: "Sequence[_Stream]"
     ) -> None:
+        """Load the content once, then report its changes until the connection ends."""
         await _load(streams)
         self._content.is_loading = False
         self._reporter.reports.report(
@@ -249,6 +250,7 @@ class _Stream:
     def _handle_entry(
         self, entry: LdapEntry, controls: Sequence[ResponseControl]
     ) -> Generator[None, None, AffectedUsers]:
+        """Apply an entry that was sent, and return whom it affects. Yields to pause."""
         try:
             state = decode_state(controls)
         except ValueError as error:

@@ -72,6 +72,7 @@ class Organization(GroupsWithIds):
         self._user_field = options.user_attribute or _LOGIN
 
     def _credentials(self, scope: str) -> Credentials:
+        """Return the API token of the settings, or what requests tokens with the private key."""
         options = self._options
         if options.token_file is not None:
             return FileToken(options.token_file, "token_file", "SSWS", self._clock)
