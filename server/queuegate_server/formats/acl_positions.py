@@ -15,7 +15,7 @@ from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import LocatedText
 from queuegate_server.formats.yunikorn.document import decode
 from queuegate_server.formats.yunikorn.model import normalized_name
 
@@ -119,7 +119,7 @@ def acl_positions(
         for (path, kind), switch in scheduler.templates.switches.items() if scheduler else ():
             add(AclKey(name, path, None, kind), switch)
         if options.yarn.site is not None:
-            unset = Text(0, 0, "", options.yarn.site[1])
+            unset = LocatedText(0, 0, "", options.yarn.site[1])
             add(AclKey(name, CLUSTER, None), site.switch_position, unset)
             add(AclKey(name, CLUSTER, Access.ADMIN), site.admins_position, unset)
     return positions

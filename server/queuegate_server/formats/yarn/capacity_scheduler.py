@@ -25,7 +25,7 @@ from queuegate_server.formats.yarn.templates import (
 )
 from queuegate_server.formats.yarn.templates import is_read as creates_queues
 from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues, misspelled_lists
-from queuegate_server.formats.yarn.variables import VARIABLE, Text
+from queuegate_server.formats.yarn.variables import VARIABLE, LocatedText
 
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
@@ -67,7 +67,7 @@ def read_capacity_scheduler(
 
 
 def _check_lists(
-    properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
+    properties: dict[str, LocatedText], paths: dict[str, Positioned], diagnostics: Diagnostics
 ) -> Mapping[str, Positioned]:
     """Report missing and misspelled `queues` properties.
 
@@ -94,7 +94,7 @@ def _check_lists(
     return lists
 
 
-def _is_site(properties: dict[str, Text], file: str) -> bool:
+def _is_site(properties: dict[str, LocatedText], file: str) -> bool:
     """Return whether a file is probably a yarn-site.xml: it has YARN properties but no queue."""
     keys = [key for key, text in properties.items() if text.file == file]
     is_site = any(key.startswith("yarn.") and not key.startswith(_NOT_OF_SITE) for key in keys)
@@ -107,7 +107,7 @@ def _is_read(name: str) -> bool:
 
 
 def _paths(
-    properties: dict[str, Text], lists: ListReader, diagnostics: Diagnostics
+    properties: dict[str, LocatedText], lists: ListReader, diagnostics: Diagnostics
 ) -> dict[str, Positioned]:
     """Return the position of each queue's name, keyed by queue path, parents first."""
     paths: dict[str, Positioned] = {ROOT: Position(1, 1)}
@@ -139,7 +139,7 @@ def _paths(
 
 
 def _check_keys(
-    properties: dict[str, Text],
+    properties: dict[str, LocatedText],
     paths: dict[str, Positioned],
     creation: QueueCreation | None,
     unlisted: UnlistedQueues,
@@ -164,7 +164,7 @@ def _check_keys(
             unlisted.add(text, unlisted_acl(path, last, paths, creation), path)
 
 
-def _check_spelling(name: str, path: str, text: Text, diagnostics: Diagnostics) -> None:
+def _check_spelling(name: str, path: str, text: LocatedText, diagnostics: Diagnostics) -> None:
     """Report a queue's property whose name is like that of an ACL."""
     meant = intended_key(name, SUBMIT, ADMIN)
     if (meant or name.lower().startswith("acl_")) and name not in _OTHER_CAPACITY_ACLS:

@@ -13,7 +13,7 @@ from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.scheduler_file import QueueEntry, SchedulerFile
 from queuegate_server.formats.yarn.site import NOBODY
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import LocatedText
 
 FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
 _QUEUE_ELEMENTS: Final = ("queue", "pool")
@@ -187,4 +187,4 @@ class _FairSchedulerReader:
             found = finding("acl-element-repeated", name=element.name)
         if found:
             self._diagnostics.add(element, found, queue.path)
-        setattr(queue, attribute, Text(element.line, element.column, text))
+        setattr(queue, attribute, LocatedText(element.line, element.column, text))

@@ -18,7 +18,7 @@ from queuegate_server.formats.yarn.queue_mappings import check_mappings, mapped_
 from queuegate_server.formats.yarn.scheduler_file import QueueEntry, SchedulerFile
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yarn.templates import ADMIN, SUBMIT, TemplateEntry, template_property
-from queuegate_server.formats.yarn.variables import VARIABLE, Text
+from queuegate_server.formats.yarn.variables import VARIABLE, LocatedText
 
 
 def lint_scheduler(
@@ -53,7 +53,11 @@ def lint_scheduler(
 
 
 def _warn_of_groups_as_users(
-    text: Text, path: str, groups: Mapping[str, str], options: YarnOptions, diagnostics: Diagnostics
+    text: LocatedText,
+    path: str,
+    groups: Mapping[str, str],
+    options: YarnOptions,
+    diagnostics: Diagnostics,
 ) -> None:
     """Warn about users in an ACL that the file's mappings use as groups.
 
@@ -82,7 +86,7 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     return diagnostics.sorted()
 
 
-def _lint_acl(text: Text, path: str, options: YarnOptions, diagnostics: Diagnostics) -> None:
+def _lint_acl(text: LocatedText, path: str, options: YarnOptions, diagnostics: Diagnostics) -> None:
     if found := advice(text.text, options.semantics, options.known_names):
         diagnostics.add(text, found, path)
 

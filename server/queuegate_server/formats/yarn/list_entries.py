@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import LocatedText
 
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
 _START_TAG: Final = re.compile(r"<(?:[\w.-]+:)?value[ \t]*>")
@@ -28,16 +28,16 @@ class ListReader:
         """The offset of each line."""
         self._file = file
 
-    def entries(self, value: Text) -> Iterator[Text]:
+    def entries(self, value: LocatedText) -> Iterator[LocatedText]:
         """Yield the non-empty entries of a list, trimmed, with their positions."""
         written = self._written(value)
         for entry in value.text.split(_SEPARATOR):
             place = next(written, value)
             if name := entry.strip(TRIMMED):
                 at = place if place.text == name else value
-                yield Text(at.line, at.column, name, value.file)
+                yield LocatedText(at.line, at.column, name, value.file)
 
-    def _written(self, value: Text) -> Iterator[Text]:
+    def _written(self, value: LocatedText) -> Iterator[LocatedText]:
         """Yield the entries as written in the value's source, including empty entries."""
         if value.file != self._file or not 0 < value.line <= len(self._lines):
             return
@@ -50,5 +50,5 @@ class ListReader:
             name = _LINE_BREAK.split(entry.strip(TRIMMED))[0]
             start = offset + entry.find(name)
             line = bisect_right(self._lines, start)
-            yield Text(line, start - self._lines[line - 1] + 1, name, value.file)
+            yield LocatedText(line, start - self._lines[line - 1] + 1, name, value.file)
             offset += len(entry) + len(_SEPARATOR)

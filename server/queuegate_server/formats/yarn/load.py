@@ -17,7 +17,7 @@ from queuegate_server.formats.yarn.overrides import asks_queuegate, overriding_s
 from queuegate_server.formats.yarn.scheduler_file import QueueEntry, SchedulerFile
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import NOBODY, read_site
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import LocatedText
 
 _MAX_SHOWN_NAMES: Final = 10
 
@@ -151,7 +151,7 @@ def _read_acl(
     parse: Callable[[str], Acl],
     options: YarnOptions,
     diagnostics: Diagnostics,
-    text: Text | None,
+    text: LocatedText | None,
     path: str,
 ) -> Acl:
     """Parse a queue's ACL.

@@ -16,7 +16,7 @@ from queuegate_server.formats.yarn.overrides import AUTHORIZER, asks_queuegate
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.site import ADMINS
 from queuegate_server.formats.yarn.templates import PREFIX
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import LocatedText
 
 _CAPACITY: Final = re.escape(PREFIX)
 _PLACEMENT: Final = (
@@ -46,7 +46,7 @@ class _Setting(NamedTuple):
 
     line: int
     name: str
-    place: Text
+    place: LocatedText
 
 
 def own_decisions(
@@ -80,7 +80,7 @@ def own_decisions(
 
 def _settings(
     site: Configuration, format_name: str, data: bytes, file: str
-) -> Iterator[tuple[str, Text]]:
+) -> Iterator[tuple[str, LocatedText]]:
     """Yield the properties of both files, and the elements of the fair scheduler's file."""
     is_fair = format_name == FAIR_SCHEDULER
     properties = site
@@ -95,5 +95,5 @@ def _settings(
     elements = [read_xml(data, Diagnostics(file))] if is_fair else []
     while elements:
         if (element := elements.pop()) is not None:
-            yield element.name, Text(element.line, element.column, "", file)
+            yield element.name, LocatedText(element.line, element.column, "", file)
             elements += element.children

@@ -13,7 +13,12 @@ from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.xml_reader import Element, read_xml
-from queuegate_server.formats.yarn.variables import ExpansionBudget, Text, VariableError, expand
+from queuegate_server.formats.yarn.variables import (
+    ExpansionBudget,
+    LocatedText,
+    VariableError,
+    expand,
+)
 
 _READ_ANYWHERE: Final = frozenset({"fallback", "final", "include", "name", "property", "value"})
 """The elements that Hadoop reads at any depth."""
@@ -25,8 +30,8 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 class Configuration:
     """Properties from several files. Later files override earlier files."""
 
-    _values: dict[str, Text] = field(default_factory=dict)
-    _final: dict[str, Text] = field(default_factory=dict)
+    _values: dict[str, LocatedText] = field(default_factory=dict)
+    _final: dict[str, LocatedText] = field(default_factory=dict)
     """The positions of final properties by name."""
     _not_plain: dict[str, Element] = field(default_factory=dict)
     """The name or value element that is not plain text, by property name."""
@@ -45,7 +50,7 @@ class Configuration:
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def position(self, name: str) -> Text | None:
+    def position(self, name: str) -> LocatedText | None:
         """Return a property's unexpanded value with its position; None if it is unset."""
         return self._values.get(name)
 
@@ -74,7 +79,7 @@ class Configuration:
         *,
         is_read: Callable[[str], bool],
         is_literal: Callable[[str], bool] = lambda _: False,
-    ) -> dict[str, Text]:
+    ) -> dict[str, LocatedText]:
         """Return the properties by name, and add an error for each unreadable property.
 
         Properties selected by `is_read` must be plain text. Their variables are expanded, except in
@@ -86,7 +91,7 @@ class Configuration:
             if not is_read(name):
                 continue
             if element := self._not_plain.get(name):
-                position = Text(element.line, element.column, "", value.file)
+                position = LocatedText(element.line, element.column, "", value.file)
                 diagnostics.add(position, finding("value-with-markup", name=quoted(name)))
             if "${" not in value.text or is_literal(name):
                 continue
@@ -129,10 +134,12 @@ class Configuration:
             if stated.not_plain:
                 self._not_plain[name] = stated.not_plain
         if stated.is_final:
-            place = Text(position.line, position.column, "", diagnostics.file)
+            place = LocatedText(position.line, position.column, "", diagnostics.file)
             self._final.setdefault(name, place)
 
-    def _report_final(self, stated: "_Property", final: Text, diagnostics: Diagnostics) -> None:
+    def _report_final(
+        self, stated: "_Property", final: LocatedText, diagnostics: Diagnostics
+    ) -> None:
         """Report a value that an earlier, final one overrides, unless both are the same."""
         kept = self._values.get(stated.name)
         where, value = f"in {_place(final)}", ""
@@ -161,7 +168,7 @@ class Configuration:
             diagnostics.add(replaced, found)
 
 
-def boolean(text: Text) -> bool | None:
+def boolean(text: LocatedText) -> bool | None:
     """Parse a boolean as Hadoop does; None if it is invalid."""
     return {"true": True, "false": False}.get(text.text.strip(TRIMMED).lower())
 
@@ -175,13 +182,13 @@ def is_acl(name: str) -> bool:
 class _Property:
     element: Element
     name: str = ""
-    value: Text | None = None
+    value: LocatedText | None = None
     is_final: bool = False
     not_plain: Element | None = None
     """The name or value element that is not plain text."""
 
 
-def _place(text: Text) -> str:
+def _place(text: LocatedText) -> str:
     return f"{text.file}:{text.line}:{text.column}"
 
 
@@ -228,7 +235,7 @@ def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
     # Hadoop trims only the text of elements, and accepts an empty attribute as a value.
     result.name = attributes.get("name", "")
     if "value" in attributes:
-        result.value = Text(element.line, element.column, attributes["value"], file)
+        result.value = LocatedText(element.line, element.column, attributes["value"], file)
     final = attributes.get("final", "")
     for child in element.children:
         name = _local(child.name)
@@ -238,7 +245,7 @@ def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
             case "name" if child.text:
                 result.name = child.text.strip(TRIMMED)
             case "value" if child.text:
-                result.value = Text(child.line, child.column, child.text, file)
+                result.value = LocatedText(child.line, child.column, child.text, file)
             case "final":
                 final = child.text
     if result.name != result.name.strip(TRIMMED):

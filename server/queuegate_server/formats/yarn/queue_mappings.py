@@ -20,7 +20,7 @@ from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yarn.load import LoadedScheduler
 from queuegate_server.formats.yarn.properties import boolean
 from queuegate_server.formats.yarn.templates import PREFIX
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import LocatedText
 
 FORMAT: Final = f"{PREFIX}mapping-rule-format"
 JSON_RULES: Final = f"{PREFIX}mapping-rule-json"
@@ -86,12 +86,12 @@ def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
                 _check_entries(text, types, targets, diagnostics)
 
 
-def mapped_groups(properties: Mapping[str, Text]) -> Mapping[str, str]:
+def mapped_groups(properties: Mapping[str, LocatedText]) -> Mapping[str, str]:
     """Return the groups that rules name, each with the key. Invalid rules are skipped."""
     return {name: key for kind, name, key in _matches(properties) if kind in {"g", "group"}}
 
 
-def _matches(properties: Mapping[str, Text]) -> Iterator[tuple[str, str, str]]:
+def _matches(properties: Mapping[str, LocatedText]) -> Iterator[tuple[str, str, str]]:
     """Yield the kind and the name that each rule matches, with the key."""
     if text := properties.get(BY_USER_OR_GROUP):
         for rule in _BETWEEN_ENTRIES.split(text.text):
@@ -113,7 +113,7 @@ def _fields(rule: str) -> list[str]:
 
 
 def _check_entries(
-    text: Text, types: tuple[str, ...], targets: "_Targets", diagnostics: Diagnostics
+    text: LocatedText, types: tuple[str, ...], targets: "_Targets", diagnostics: Diagnostics
 ) -> None:
     """Check a list of `TYPE:NAME:QUEUE` entries (`NAME:QUEUE` entries if `types` is empty)."""
     form = "u:USER:QUEUE or g:GROUP:QUEUE" if types else "APPLICATION:QUEUE"

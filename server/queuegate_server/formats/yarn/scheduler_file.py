@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from queuegate.policy.names import parent_path
 from queuegate_server.formats.diagnostics import Positioned
 from queuegate_server.formats.yarn.templates import Templates
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import LocatedText
 
 
 @dataclass(slots=True, eq=False)
@@ -15,8 +15,8 @@ class QueueEntry:
 
     path: str
     position: Positioned
-    submit: Text | None = None
-    admin: Text | None = None
+    submit: LocatedText | None = None
+    admin: LocatedText | None = None
     is_parent: bool = False
     """Whether the queue is marked as a parent, even if it has no children yet."""
 
@@ -30,7 +30,7 @@ class SchedulerFile:
     has_short_names: bool = False
     """Whether a name without dots refers to the queue with that name anywhere in the tree."""
     templates: Templates = field(default_factory=Templates)
-    properties: Mapping[str, Text] = field(default_factory=dict)
+    properties: Mapping[str, LocatedText] = field(default_factory=dict)
     """The properties in a capacity-scheduler.xml and the yarn-site.xml that it overrides."""
     lacks_properties: bool = False
     """Whether an error may hide properties, so that an unset property may be set."""

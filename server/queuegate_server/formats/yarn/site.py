@@ -12,7 +12,7 @@ from queuegate_server.formats.envelope import SITE_KEY, open_envelope
 from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.format_names import CAPACITY_SCHEDULER
 from queuegate_server.formats.yarn.properties import Configuration, boolean
-from queuegate_server.formats.yarn.variables import VARIABLE, Text
+from queuegate_server.formats.yarn.variables import VARIABLE, LocatedText
 
 NOBODY: Final = " "
 ENABLE: Final = "yarn.acl.enable"
@@ -32,8 +32,8 @@ class YarnSite(NamedTuple):
     admins: str
     configuration: Configuration
     """All properties. A capacity-scheduler.xml overrides them."""
-    switch_position: Text | None = None
-    admins_position: Text | None = None
+    switch_position: LocatedText | None = None
+    admins_position: LocatedText | None = None
 
 
 def read_site(

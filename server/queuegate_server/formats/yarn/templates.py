@@ -26,7 +26,7 @@ from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.findings.table import finding, phrase
 from queuegate_server.formats.yarn.properties import boolean
 from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues
-from queuegate_server.formats.yarn.variables import VARIABLE, Text
+from queuegate_server.formats.yarn.variables import VARIABLE, LocatedText
 
 PREFIX: Final = "yarn.scheduler.capacity."
 SUBMIT: Final = "acl_submit_applications"
@@ -57,8 +57,8 @@ class TemplateEntry:
     path: str
     position: Positioned
     """The position of the template's first ACL."""
-    submit: Text | None = None
-    admin: Text | None = None
+    submit: LocatedText | None = None
+    admin: LocatedText | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +69,7 @@ class Templates:
     """All templates, including unused ones."""
     creation: QueueCreation | None = None
     """The queues that YARN creates, and their templates; None if it creates none."""
-    switches: Mapping[tuple[str, TemplateKind], Text] = field(default_factory=dict)
+    switches: Mapping[tuple[str, TemplateKind], LocatedText] = field(default_factory=dict)
     """The properties that enable queue creation, by path and kind (`LEAF_OF_MANAGED` or `ANY`)."""
 
     def makes_parent(self, path: str) -> bool:
@@ -107,7 +107,7 @@ def template_property(path: str, kind: TemplateKind, access: Access) -> str:
 class TemplateReader:
     """Reads the templates in a file's properties."""
 
-    _properties: Mapping[str, Text]
+    _properties: Mapping[str, LocatedText]
     _children: Mapping[str, int]
     """The number of configured children of each configured queue, by path."""
     _unlisted: UnlistedQueues
@@ -151,9 +151,9 @@ class TemplateReader:
                 depths[path] = self._integer(key, default)
         return depths
 
-    def _switches(self) -> dict[tuple[str, TemplateKind], Text]:
+    def _switches(self) -> dict[tuple[str, TemplateKind], LocatedText]:
         """Return the properties that let YARN create queues, by path and kind."""
-        switches: dict[tuple[str, TemplateKind], Text] = {}
+        switches: dict[tuple[str, TemplateKind], LocatedText] = {}
         for path in self._children:
             for kind, name in _SWITCHES.items():
                 text = self._properties.get(f"{PREFIX}{path}.{name}.{_ENABLED}")

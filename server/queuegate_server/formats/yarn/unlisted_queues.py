@@ -13,7 +13,7 @@ from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.findings.table import finding
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import LocatedText
 
 LIST: Final = "queues"
 _ROOT_LIST: Final = f"{ROOT}{SEPARATOR}{LIST}"
@@ -50,7 +50,7 @@ class UnlistedQueues:
 
 
 def misspelled_lists(
-    properties: Mapping[str, Text], paths: Container[str], prefix: str
+    properties: Mapping[str, LocatedText], paths: Container[str], prefix: str
 ) -> Mapping[str, str]:
     """Return the names of properties that probably misspell a `queues` property.
 

@@ -32,7 +32,7 @@ _PROCESS_NAMES: Final = frozenset({
 """System properties set by Hadoop's start scripts."""
 
 
-class Text(NamedTuple):
+class LocatedText(NamedTuple):
     """A value and its position."""
 
     line: int
@@ -58,7 +58,9 @@ class ExpansionBudget:
     left: int = MAX_BYTES
 
 
-def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, files: str) -> str:
+def expand(
+    name: str, properties: Mapping[str, LocatedText], budget: ExpansionBudget, files: str
+) -> str:
     """Return the named property's value with its variables expanded.
 
     `properties` contains all unexpanded properties by name. `files` names their source in messages.
@@ -92,7 +94,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
     raise VariableError(f"the value has {_MAX_SUBSTITUTIONS} or more variables", values[0])
 
 
-def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
+def _reachable(text: str, properties: Mapping[str, LocatedText]) -> set[str]:
     """Return up to _MAX_SUBSTITUTIONS variables used in `text`, directly or through others."""
     reachable: set[str] = set()
     stack = [text]
