@@ -13,7 +13,9 @@ PACKAGE: Final = Path(__file__).resolve().parent / "queuegate"
 SOURCES: Final = {
     "_methods/async_queues.py": "Methods of `queuegate.Client` for queue access.",
     "_methods/async_applications.py": "Methods of `queuegate.Client` for application access.",
-    "_methods/async_server.py": "Methods of `queuegate.Client` for users, policy and server.",
+    "_methods/async_user_groups.py": "Methods of `queuegate.Client` for the groups of users.",
+    "_methods/async_policy.py": "Methods of `queuegate.Client` for the policy.",
+    "_methods/async_server.py": "Methods of `queuegate.Client` for the server and its fleet.",
     "_methods/async_client.py": "All methods of `queuegate.Client`.",
     "gate/_async_methods.py": "The methods of `queuegate.Gate` that differ from a client's.",
 }
