@@ -49,6 +49,7 @@ def _yaml(value: Any, indent: str) -> Iterator[str]:
 
 
 def _item(key: str, value: Any, indent: str) -> list[str]:
+    """Return the YAML lines for a value, the first of which begins with its key."""
     if isinstance(value, Mapping | list | tuple) and value:
         return [*([key] if key else []), *_yaml(value, indent)]
     # JSON scalars and empty collections are valid YAML, and so are the escapes added by `escape`.

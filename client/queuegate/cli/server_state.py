@@ -1,6 +1,7 @@
 """Render a server's policy, fleet and diagnostics as text."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from queuegate._results import (
     Diagnostic,
@@ -8,6 +9,7 @@ from queuegate._results import (
     FleetInfo,
     PolicyInfo,
     PolicyQueue,
+    Replica,
     ReplicaRole,
     ReplicaState,
     Severity,
@@ -16,9 +18,9 @@ from queuegate.cli.render import moment
 from queuegate.cli.terminal import Colors, escape
 from queuegate.policy.decision import Access
 
-_CHECKSUM_SHOWN = 12
+_CHECKSUM_SHOWN: Final = 12
 """The number of checksum characters to show."""
-_NOUNS = {Access.SUBMIT: "submission", Access.ADMIN: "administration"}
+_NOUNS: Final = {Access.SUBMIT: "submission", Access.ADMIN: "administration"}
 
 
 def policy_lines(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
@@ -62,26 +64,8 @@ def unenforced_acls(answer: PolicyInfo) -> Iterator[str]:
 def fleet_lines(answer: FleetInfo, colors: Colors) -> Iterator[str]:
     """Yield lines that describe a fleet's replicas and gates."""
     for replica in answer.replicas:
-        state = str(replica.state)
-        if replica.state is ReplicaState.SILENT:
-            state = "alone" if replica.is_self else f"{state} for {replica.silent_seconds:.0f} s"
-        if replica.state is ReplicaState.STARTING:
-            state = "starting: it has not joined the fleet yet"
-        paint = {
-            ReplicaState.FOLLOWING: colors.good,
-            ReplicaState.STARTING: colors.doubtful,
-        }.get(replica.state, colors.bad)
-        yield f"{escape(replica.name)}{' (this server)' if replica.is_self else ''}  {paint(state)}"
-        notes = [] if replica.role is ReplicaRole.UNKNOWN else [str(replica.role)]
-        notes.append(f"queuegate {escape(replica.version)}")
-        has_gates = replica.role is not ReplicaRole.WEBHOOK
-        if has_gates and replica.state is not ReplicaState.SILENT:
-            notes.append(_pluralize(replica.gates, "gate"))
-        if replica.lag:
-            notes.append(f"{_pluralize(replica.lag, 'change')} behind")
-        checksum = escape(replica.policy_checksum[:_CHECKSUM_SHOWN]) or "none"
-        notes.append(f"policy {checksum} revision {replica.policy_revision}")
-        yield f"  {', '.join(notes)}"
+        yield _replica_line(replica, colors)
+        yield f"  {', '.join(_replica_notes(replica))}"
         for row in replica.queue_decisions:
             mode = f" ({escape(row.mode)})" if row.mode else ""
             yield (
@@ -91,7 +75,36 @@ def fleet_lines(answer: FleetInfo, colors: Colors) -> Iterator[str]:
     yield from _gates(answer.gates, colors)
 
 
+def _replica_line(replica: Replica, colors: Colors) -> str:
+    """Return a line with a replica's name and state."""
+    paint, state = colors.bad, str(replica.state)
+    match replica.state:
+        case ReplicaState.SILENT:
+            silence = f"{state} for {replica.silent_seconds:.0f} s"
+            state = "alone" if replica.is_self else silence
+        case ReplicaState.STARTING:
+            paint, state = colors.doubtful, "starting: it has not joined the fleet yet"
+        case ReplicaState.FOLLOWING:
+            paint = colors.good
+    return f"{escape(replica.name)}{' (this server)' if replica.is_self else ''}  {paint(state)}"
+
+
+def _replica_notes(replica: Replica) -> Iterator[str]:
+    """Yield what a replica runs and serves."""
+    if replica.role is not ReplicaRole.UNKNOWN:
+        yield str(replica.role)
+    yield f"queuegate {escape(replica.version)}"
+    has_gates = replica.role is not ReplicaRole.WEBHOOK
+    if has_gates and replica.state is not ReplicaState.SILENT:
+        yield _pluralize(replica.gates, "gate")
+    if replica.lag:
+        yield f"{_pluralize(replica.lag, 'change')} behind"
+    checksum = escape(replica.policy_checksum[:_CHECKSUM_SHOWN]) or "none"
+    yield f"policy {checksum} revision {replica.policy_revision}"
+
+
 def _gates(gates: Iterable[FleetGate], colors: Colors) -> Iterator[str]:
+    """Yield two lines for each gate: its name, and what it has decided."""
     for gate in gates:
         place = f" (replica {escape(gate.replica)})" if gate.replica else ""
         yield f"gate {escape(gate.name) or '-'}{place}"
@@ -112,6 +125,7 @@ def _pluralize(number: int, noun: str) -> str:
 
 
 def _queue(queue: PolicyQueue, colors: Colors) -> str:
+    """Return a line with a queue's ACLs, and the names in them that never match."""
     name = queue.path.rpartition(".")[2]
     indent = "  " * queue.path.count(".")
     text = f"{indent}{escape(name)}"
