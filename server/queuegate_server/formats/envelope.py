@@ -193,24 +193,21 @@ def _chosen(envelope: OpenedText, key: str) -> OpenedText | None:
         documents = read_documents(envelope.data, diagnostics)
     except TooManyErrors:  # repeated keys; the policy loader reports them
         return None
-    if not any(isinstance(each, MappingNode | SequenceNode) for each in documents) or any(
-        isinstance(each, MappingNode) and each.get("partitions") is not None for each in documents
-    ):
+    if not any(isinstance(each, MappingNode | SequenceNode) for each in documents):
+        return None
+    if any(isinstance(each, MappingNode) and "partitions" in each.entries for each in documents):
         return None
     sections = [section for document in documents for section in _sections(document)]
     groups = {each.config_map: each.group for each in sections if each.group}
-    flattened = groups.get(CONFIGS) or groups.get(DEFAULTS, "")
-    values = [
-        value
-        for each in sections
-        for value in _values_of(
-            each, flattened if each.config_map in {CONFIGS, DEFAULTS} else each.group, key
-        )
-    ]
-    # As in the scheduler, yunikorn-configs overrides yunikorn-defaults.
+    # The scheduler merges its two ConfigMaps, in which yunikorn-configs takes precedence.
+    merged_group = groups.get(CONFIGS) or groups.get(DEFAULTS, "")
+    values: list[_Value] = []
+    for each in sections:
+        group = merged_group if each.config_map in {CONFIGS, DEFAULTS} else each.group
+        values += _values_of(each, group, key)
     values = [each for each in values if each.section.config_map == CONFIGS] or values
     if not values:
-        group = flattened or next(iter(groups.values()), "")
+        group = merged_group or next(iter(groups.values()), "")
         if not (key or group or any(map(_has_config_map, documents))):
             return None
         words = {

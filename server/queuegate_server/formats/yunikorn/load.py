@@ -6,7 +6,7 @@ spelled `ROOT` is rejected: the validator accepts it, but the scheduler
 (`initialPartitionFromConfig`) does not.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -63,7 +63,7 @@ def load_queues(
     document = read_yaml(data, file)
     partitions: list[PartitionConfig] = []
     diagnostics = Diagnostics(file)
-    built = {}
+    built: dict[str, Partition] = {}
     if document.second is not None:
         diagnostics.add(document.second, finding("second-document"))
     with diagnostics:
@@ -85,23 +85,7 @@ def load_queues(
                 for each in partition.queues
             ]
             if not document.diagnostics and not diagnostics.error_count:
-                resolver = partition.resolver_type
-                kind = resolver.text if resolver else ""
-                position = (resolver.line, resolver.column) if resolver else (0, 0)
-                builder = PartitionBuilder(name, kind, resolver_place=position, acl_names=names)
-                builder.add(queues)
-                parents = frozenset(
-                    each.path
-                    for each in partition.queues
-                    if each.is_parent and not each.has_children
-                )
-                groups, patterns = groups_outside_acls(partition)
-                built[name] = replace(
-                    builder.build(),
-                    childless_parents=parents,
-                    groups_outside_acls=groups,
-                    group_patterns=patterns,
-                )
+                built[name] = _build(partition, queues, names)
     diagnostics_of_file = (*document.diagnostics, *diagnostics.sorted())
     if has_errors(diagnostics_of_file):
         built = {}
@@ -111,6 +95,29 @@ def load_queues(
 def other_key(file: str, key: str) -> Diagnostic:
     """Return a warning that YuniKorn reads `key` in the ConfigMap instead of `file`."""
     return diagnostic_of(finding("other-key-is-read", key=quoted(key)), file)
+
+
+def _build(
+    partition: PartitionConfig, queues: Sequence[QueueAcls], acl_names: AclNames
+) -> Partition:
+    """Build a partition without errors. `acl_names` are the names allowed in its ACLs."""
+    resolver = partition.resolver_type
+    builder = PartitionBuilder(
+        normalized_name(partition),
+        resolver.text if resolver else "",
+        resolver_place=(resolver.line, resolver.column) if resolver else (0, 0),
+        acl_names=acl_names,
+    )
+    builder.add(queues)
+    groups, patterns = groups_outside_acls(partition)
+    return replace(
+        builder.build(),
+        childless_parents=frozenset(
+            each.path for each in partition.queues if each.is_parent and not each.has_children
+        ),
+        groups_outside_acls=groups,
+        group_patterns=patterns,
+    )
 
 
 def missing_default_partition(file: str, partitions: Collection[str]) -> Iterator[Diagnostic]:
