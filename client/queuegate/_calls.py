@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -51,9 +51,9 @@ class Deadline:
 class _Calls:
     """Code shared by blocking and asyncio calls."""
 
-    def __init__(
-        self, plan: ChannelPlan, channel: grpc.Channel | grpc.aio.Channel, owner: str
-    ) -> None:
+    def __init__(self, plan: ChannelPlan, channel: Any, owner: str) -> None:
+        # `channel` is a grpc.Channel or a grpc.aio.Channel. The generated stubs have a type for
+        # each, and no common one.
         self.has_worked = False
         """Whether the server has ever responded."""
         self._plan = plan

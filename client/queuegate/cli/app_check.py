@@ -117,7 +117,7 @@ def app_check(
     fault = _spark_fault(of_yarn, of_spark, properties) if spark else _yarn_fault(of_yarn, of_spark)
     if fault:
         raise click.UsageError(fault, click.get_current_context())
-    application = (
+    application: Application | SparkApplication = (
         SparkApplication(dict(text.split("=", 1) for text in properties), spark_user, process_user)
         if spark
         else Application(queue, owner, view_acl, modify_acl)
