@@ -312,9 +312,11 @@ class GetPolicyResponse(_message.Message):
     resolver: _builtins.str
     """The name of the partition's resolver."""
     format: _builtins.str
-    """The format of the partition's policy: `yunikorn`, `fair-scheduler` or `capacity-scheduler`."""
+    """The format of the partition's policy: `yunikorn`, `fair-scheduler`, `capacity-scheduler` or
+    `kubernetes`.
+    """
     semantics: _builtins.str
-    """For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for YuniKorn."""
+    """For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for other formats."""
     @_builtins.property
     def loaded_at(self) -> _timestamp_pb2.Timestamp:
         """When this revision was loaded."""
@@ -382,8 +384,8 @@ class ValidatePolicyRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     format: _builtins.str
-    """The format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that accompanies a
-    policy, `yarn-site` or `spark-defaults`. Detected if empty.
+    """The format: `yunikorn`, `fair-scheduler`, `capacity-scheduler` or `kubernetes`, or for a file that
+    accompanies a policy, `yarn-site` or `spark-defaults`. Detected if empty.
     """
     content: _builtins.str
     """The text of the configuration, at most 2 MiB."""

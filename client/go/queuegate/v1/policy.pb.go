@@ -549,9 +549,10 @@ type GetPolicyResponse struct {
 	ReloadDiagnostics []*Diagnostic `protobuf:"bytes,10,rep,name=reload_diagnostics,json=reloadDiagnostics,proto3" json:"reload_diagnostics,omitempty"`
 	// The templates of queues that the scheduler creates at or below `prefix`.
 	Templates []*QueueTemplate `protobuf:"bytes,11,rep,name=templates,proto3" json:"templates,omitempty"`
-	// The format of the partition's policy: `yunikorn`, `fair-scheduler` or `capacity-scheduler`.
+	// The format of the partition's policy: `yunikorn`, `fair-scheduler`, `capacity-scheduler` or
+	// `kubernetes`.
 	Format string `protobuf:"bytes,12,opt,name=format,proto3" json:"format,omitempty"`
-	// For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for YuniKorn.
+	// For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for other formats.
 	Semantics string `protobuf:"bytes,13,opt,name=semantics,proto3" json:"semantics,omitempty"`
 	// The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not true.
 	Unenforced    []AccessType `protobuf:"varint,14,rep,packed,name=unenforced,proto3,enum=queuegate.v1.AccessType" json:"unenforced,omitempty"`
@@ -690,8 +691,8 @@ func (x *GetPolicyResponse) GetUnenforced() []AccessType {
 // A configuration to validate.
 type ValidatePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that accompanies a
-	// policy, `yarn-site` or `spark-defaults`. Detected if empty.
+	// The format: `yunikorn`, `fair-scheduler`, `capacity-scheduler` or `kubernetes`, or for a file that
+	// accompanies a policy, `yarn-site` or `spark-defaults`. Detected if empty.
 	Format string `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`
 	// The text of the configuration, at most 2 MiB.
 	Content       string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
