@@ -126,7 +126,7 @@ class Invocation:
         if self.is_offline:
             from queuegate.cli.offline_files import LocalFiles, offline_client  # noqa: PLC0415
 
-            files = LocalFiles(
+            local_files = LocalFiles(
                 self.policy,
                 self.config,
                 self.yarn_site,
@@ -135,7 +135,7 @@ class Invocation:
                 self.of_partition,
                 self.resolved_group,
             )
-            return offline_client(files, self.timeout)
+            return offline_client(local_files, self.timeout)
         # Import gRPC only here, because importing it earlier would delay --help and usage errors.
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415
