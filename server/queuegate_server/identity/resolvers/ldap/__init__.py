@@ -35,5 +35,5 @@ source-check  examination, rights_notes, and schema, which lookups without a res
 settings      ldap_options, defaults (presets and YuniKorn's Secret), option_types, filter_syntax,
               driver_check
 shared        entries (attributes, DNs, kinds of groups), filters (how users and groups are found),
-              ldap_faults (what is refused), timed_steps, ldap_statistics (counters), ber
+              ldap_faults (what is refused), timed_steps (and their counters), ldap_statistics, ber
 """

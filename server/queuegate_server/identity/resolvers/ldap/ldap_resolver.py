@@ -74,7 +74,7 @@ class LdapResolver:
         from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup  # noqa: PLC0415
 
         self._lookup = UserLookup(options, self.statistics)
-        connector = Connector(options, self._threads, self.statistics.count)
+        connector = Connector(options, self._threads, self.statistics.steps.count)
         self.pool = ServerPool(connector, self.statistics)
         await self.pool.open()
 

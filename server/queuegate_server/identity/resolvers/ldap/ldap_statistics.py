@@ -1,11 +1,11 @@
-"""Counts the steps of lookups and connections, and what is unusual about entries."""
+"""Counts lookups and what is unusual about entries, for metrics, the log and `source-check`."""
 
 import logging
 import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.timed_steps import LdapStep
+from queuegate_server.identity.resolvers.ldap.timed_steps import StepCounts
 from queuegate_server.throttling.token_bucket import TokenBucket
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
@@ -13,15 +13,6 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 _LINES_A_SECOND: Final = 1.0
 _FIRST_LINES: Final = 20
 """The number of lines that may be logged at once after a pause."""
-
-
-@dataclass(slots=True)
-class StepCount:
-    """How often a step succeeded and failed on one server, and the total time it took."""
-
-    succeeded: int = 0
-    failed: int = 0
-    seconds: float = 0.0
 
 
 class EntryLog:
@@ -40,7 +31,7 @@ class EntryLog:
 class LdapStatistics:
     """The resolver's counters since its creation. `observe/metrics.toml` describes them."""
 
-    steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
+    steps: StepCounts = field(default_factory=StepCounts)
     """The counters by server and step."""
     retried: int = 0
     """Lookups and lists that were repeated on another server."""
@@ -71,12 +62,3 @@ class LdapStatistics:
         """Count and log a group without a readable name."""
         self.skipped_names += 1
         self.log.warning("a group has no readable name: %.200r", source)
-
-    def count(self, step: LdapStep) -> None:
-        """Count a step and add its duration."""
-        count = self.steps.setdefault((step.server, step.name), StepCount())
-        count.seconds += step.seconds
-        if step.fault:
-            count.failed += 1
-        else:
-            count.succeeded += 1

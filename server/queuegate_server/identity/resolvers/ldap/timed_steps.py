@@ -1,4 +1,4 @@
-"""Times the steps of lookups and connections, for metrics and `source-check`."""
+"""Times and counts the steps of lookups and connections, for metrics and `source-check`."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -50,3 +50,25 @@ def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[L
     finally:
         step.seconds = time.perf_counter() - start
         observe(step)
+
+
+@dataclass(slots=True)
+class StepCount:
+    """How often a step succeeded and failed on one server, and the total time it took."""
+
+    succeeded: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+
+class StepCounts(dict[tuple[str, str], StepCount]):
+    """The counters of all steps, by server and step."""
+
+    def count(self, step: LdapStep) -> None:
+        """Count a step and add its duration."""
+        count = self.setdefault((step.server, step.name), StepCount())
+        count.seconds += step.seconds
+        if step.fault:
+            count.failed += 1
+        else:
+            count.succeeded += 1
