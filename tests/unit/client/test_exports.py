@@ -93,7 +93,7 @@ def test_the_blocking_methods_are_those_of_asyncio_without_await(tmp_path: Path)
     program = CLIENT / "generate_blocking.py"
     subprocess.run([sys.executable, program, tmp_path], check=True, timeout=60)
     written = sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*.py"))
-    assert len(written) == 5
+    assert len(written) == 7
     for name in written:
         committed = ast.parse((CLIENT / "queuegate" / name).read_text())
         fresh = ast.parse((tmp_path / name).read_text())

@@ -11,7 +11,7 @@ from queuegate_server.formats.diagnostics import MAX_DIAGNOSTICS
 from queuegate_server.formats.registry import FormatOptions, check_file, lint_policy, load_policy
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.xml_reader import MAX_DEPTH
-from queuegate_server.formats.yarn import schedulers
+from queuegate_server.formats.yarn import fair_scheduler
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import CAPACITY, FAIR, prop
 
@@ -69,7 +69,7 @@ def test_a_comment_is_no_part_of_an_acl() -> None:
 @pytest.mark.parametrize("queue", ["<queue name='a'>{}</queue>", "{}"])
 def test_only_reported_elements_are_compared(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compare = Mock(return_value="")
-    monkeypatch.setattr(schedulers, "similar_name", compare)
+    monkeypatch.setattr(fair_scheduler, "similar_name", compare)
     elements = "".join(f"<x{number}/>" for number in range(MAX_DIAGNOSTICS + 5))
     load_policy(FAIR, f"<allocations>{queue.format(elements)}</allocations>".encode(), "f")
     assert compare.call_count == MAX_DIAGNOSTICS
