@@ -173,7 +173,8 @@ def _missing(client: "ClientMethods", page: UserPage, asked: _Question) -> str:
 
 
 def _without_resolver(client: "ClientMethods", page: UserPage, asked: _Question) -> str:
-    """Return a remark if groups stand for users because no resolver looks them up; otherwise "".
+    """Return a remark if groups are treated as users because no resolver looks them up; otherwise
+    "".
 
     Only an explanation names the resolver, so one is requested if each member of a group has the
     group's name.

@@ -187,7 +187,7 @@ class _Format(NamedTuple):
     ]
     lint: Callable[[OpenedText, FormatOptions], Iterable[Diagnostic]]
     remarks: Callable[[OpenedText, str, LoadResult, FormatOptions], Iterable[Diagnostic]]
-    """Returns remarks about a loaded policy: what shims miss in it, or what YARN decides without
+    """Returns notes about a loaded policy: what shims miss in it, or what YARN decides without
     asking queuegate. The second argument is the file's name."""
 
 

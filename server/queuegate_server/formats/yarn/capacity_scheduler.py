@@ -71,7 +71,8 @@ def _check_lists(
 ) -> Mapping[str, Positioned]:
     """Report missing and misspelled `queues` properties.
 
-    Returns their positions by queue path, also those of lists with an unknown variable.
+    Returns their positions by queue path, including the positions of lists with an unknown
+    variable.
     """
     lists: dict[str, Positioned] = {
         path: text

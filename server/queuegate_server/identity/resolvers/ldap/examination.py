@@ -250,7 +250,9 @@ class _Examiner:
         return matching[0]
 
     def _rights_sources(self, user: str) -> Iterator[AsyncIterator[str]]:
-        """Return one source for each note, because one whose searches fail gives none."""
+        """Return a separate source for each note, so that a failed search costs only its own
+        note.
+        """
         kinds = self.lookup.kinds
         searched = [kind for kind in kinds if kind.options.groups_from != "member_of"]
         for kind in searched:
