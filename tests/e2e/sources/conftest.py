@@ -45,7 +45,9 @@ def resolver(given: dict[str, Any], opened: Open, monkeypatch: pytest.MonkeyPatc
     """Build and open resolvers that ask a realm. Modules have their own settings `given`."""
 
     async def build(**more: Any) -> KeycloakResolver:
-        options = take_constants(given | more, of_provider("keycloak"), monkeypatch)
+        # A busy machine must not decide the outcome.
+        asked = {"connect_timeout": 60.0} | given | more
+        options = take_constants(asked, of_provider("keycloak"), monkeypatch)
         return await opened(KeycloakResolver(KeycloakOptions.model_validate(options)))
 
     return build
