@@ -223,19 +223,21 @@ def _lists() -> list[tuple[str, str]]:
 
 def _files() -> list[tuple[str, str]]:
     yaml_nodes = (
-        f"{_count(yaml_reader.MIN_NODES)}, or one for each {yaml_reader.BYTES_PER_NODE} bytes, up"
-        f" to {_count(yaml_reader.MAX_NODES)}"
+        f"{_count(yaml_reader.MIN_NODES)}, or one for every {yaml_reader.BYTES_PER_NODE} bytes"
+        f" if that is more, but at most {_count(yaml_reader.MAX_NODES)}"
     )
     xml_elements = (
-        f"{_count(xml_reader.MIN_ELEMENTS)}, or one for each {xml_reader.BYTES_PER_ELEMENT} bytes,"
-        f" up to {_count(xml_reader.MAX_ELEMENTS)}"
+        f"{_count(xml_reader.MIN_ELEMENTS)}, or one for every {xml_reader.BYTES_PER_ELEMENT} bytes"
+        f" if that is more, but at most {_count(xml_reader.MAX_ELEMENTS)}"
     )
     return [
         ("Policy file", _size(source_text.MAX_BYTES)),
         ("ConfigMap", _size(configmap.MAX_BYTES)),
         ("Settings", _size(load.MAX_BYTES)),
-        ("YAML: levels; nodes", f"{yaml_builder.MAX_DEPTH}; {yaml_nodes}"),
-        ("XML: levels; elements", f"{xml_reader.MAX_DEPTH}; {xml_elements}"),
+        ("YAML nesting", f"{yaml_builder.MAX_DEPTH} levels"),
+        ("YAML nodes", yaml_nodes),
+        ("XML nesting", f"{xml_reader.MAX_DEPTH} levels"),
+        ("XML elements", xml_elements),
         ("Certificate, key, and `callers.token_file`", f"{_size(watcher.MAX_BYTES)} each"),
         ("Tokens in `callers.token_file`", _count(tokens.MAX_TOKENS)),
         ("Length of a token", f"at least {tokens.MIN_LENGTH} characters"),

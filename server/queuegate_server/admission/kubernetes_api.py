@@ -27,7 +27,7 @@ class KubernetesApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KubernetesApi:
-    """The API server and the account that asks it. Thread-safe."""
+    """The API server's address, and the account used to call it. Thread-safe."""
 
     url: str
     account: Path

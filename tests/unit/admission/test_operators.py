@@ -127,7 +127,7 @@ def test_an_unknown_account() -> None:
     [found] = warnings(manager, pattern)
     assert found == (
         f'1]: "{pattern}" is not an account that queuegate knows: if it creates pods from a kind'
-        " that is not checked, everyone who may create such objects may use every queue (list it in"
+        " that is not checked, anyone who can create such objects can use any queue (list it in"
         " the ACLs of its queues instead, or move it to exempt once you have made sure that all of"
         " its kinds are checked)"
     )

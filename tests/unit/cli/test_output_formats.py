@@ -79,13 +79,13 @@ def rule_of_only_result(command: click.Command, *arguments: str) -> tuple[str, s
             ["--people", "old.yaml", "new.yaml"],
             'submit: + user "sue"',
             "access-gained",
-            "someone may use a queue only under the new policy",
+            "the new policy lets someone use a queue that the old policy did not",
         ),
         (
             ["--people", "new.yaml", "old.yaml"],
             'submit: - user "sue"',
             "access-lost",
-            "someone may use a queue only under the old policy",
+            "the new policy no longer lets someone use a queue",
         ),
         (
             ["old.yaml", "new.yaml"],

@@ -27,8 +27,8 @@ UNKNOWN_REFERRER: Final = "{referrer}"
 """A placeholder for the name that KAI builds from a node pool and the project of an object that
 refers to the one with the node pool."""
 UNKNOWN_TEMPLATE: Final = "{template}"
-"""A placeholder for the name that KAI builds from a node pool and the project in a template to
-which the object refers."""
+"""A placeholder for the name that KAI builds from a node pool and a project, where a template that
+the object refers to has the project."""
 UNKNOWN_POOL: Final = "{pool}"
 """A placeholder for the name that KAI builds from a project and the node pool of another object."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {

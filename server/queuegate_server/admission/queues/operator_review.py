@@ -27,7 +27,7 @@ _PART: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", 
 _MAX_NAMED: Final = 5
 _UNKNOWN: Final = (
     "is not an account that queuegate knows: if it creates pods from a kind that is not checked,"
-    " everyone who may create such objects may use every queue"
+    " anyone who can create such objects can use any queue"
 )
 _REMEDY_OF_UNKNOWN: Final = (
     "list it in the ACLs of its queues instead, or move it to exempt once you have made sure that"

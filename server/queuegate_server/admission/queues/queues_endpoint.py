@@ -1,4 +1,4 @@
-"""The endpoint /queues of the webhook."""
+"""The webhook's endpoint /queues."""
 
 import logging
 from typing import Final

@@ -80,7 +80,7 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 @contextmanager
 def decoding(kind: str) -> Iterator[None]:
-    """Raise MalformedReview if a body cannot be decoded in the block.
+    """Convert errors of decoding that the block raises to MalformedReview.
 
     Args:
         kind: What the body must be, with an article, such as `an AdmissionReview`.

@@ -251,7 +251,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
             f"bind: {self.bind} needs ldaps:// or start_tls: true": (
                 self.bind in ("external", "gssapi") and not encrypted
             ),
-            "group_base is required to search groups": any(
+            "group_base is required to search for groups": any(
                 not kind.group_base and (searches or kind.groups_from != "member_of")
                 for kind in self.group_kinds
             ),
