@@ -20,7 +20,7 @@ from queuegate_server.formats.format_names import (
     YARN_SITE,
     YUNIKORN,
 )
-from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 from queuegate_server.formats.kubernetes_rbac.lint import lint_rbac
 from queuegate_server.formats.kubernetes_rbac.load import load_rbac
 from queuegate_server.formats.kubernetes_rbac.manifests import are_manifests, has_rbac

@@ -13,7 +13,7 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import Section, distinct_keys
-from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.identity.options import PartitionOptions

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queuegate.policy.named_grants import KINDS
-from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 from tests.support.generators.rbac import Question
 from tests.support.oracles.rbac import answers
 

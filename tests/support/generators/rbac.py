@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from queuegate.policy.named_grants import KINDS, NO_NAMESPACE, Kind, counting_groups, level_of
-from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 
 API = "rbac.authorization.k8s.io"
 NAMESPACES = ("ml", "web", "batch-1")

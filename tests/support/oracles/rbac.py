@@ -15,7 +15,7 @@ from typing import Any, Final
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
-from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 from queuegate_server.formats.kubernetes_rbac.load import load_rbac
 from tests.support import go_toolchain
 from tests.support.generators.rbac import Question, RandomCluster

@@ -15,7 +15,7 @@ from queuegate_server.formats.detection import detect_policy_format
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.format_names import KUBERNETES, YUNIKORN
 from queuegate_server.formats.kubernetes_rbac import manifests
-from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 from queuegate_server.formats.kubernetes_rbac.lint import lint_rbac
 from queuegate_server.formats.kubernetes_rbac.load import load_rbac
 from queuegate_server.formats.kubernetes_rbac.manifests import ManifestFiles, split

@@ -1,151 +1,256 @@
-"""Compiles the objects of a cluster into a partition: a tree of queues, with ACLs from bindings.
+"""Compiles the objects of a cluster into a partition, and follows their changes.
 
-Each binding grants something to its subjects at some targets, which depend on the binding and its
-role alone; each ACL depends on the bindings of one or two targets alone. So a change of a binding
-concerns the ACLs of its targets, and no others.
+Each ACL depends on the bindings of one or two targets alone (`grants.py`). So a change of a binding
+concerns the ACLs of its targets, and no others; the new partition shares all else with the one
+before it. All objects at once are a change of an empty cluster.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+import bisect
+import heapq
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
 from queuegate.policy.acl import EMPTY, Acl, AclNames, Origins
-from queuegate.policy.named_grants import (
-    KINDS,
-    MASTERS,
-    NO_NAMESPACE,
-    Kind,
-    NamedGrants,
-    level_of,
-)
+from queuegate.policy.named_grants import KINDS, MASTERS, NO_NAMESPACE, NamedGrants, level_of
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR
-from queuegate.policy.queue import QueueAcls
-from queuegate.policy.reach import SubjectKind
+from queuegate.policy.queue import Queue, QueueAcls
 from queuegate.policy.tree import Partition, PartitionBuilder
-from queuegate_server.formats.kubernetes_rbac.objects import Binding, Objects, RbacRole
+from queuegate_server.formats.kubernetes_rbac.grants import (
+    GrantTable,
+    GrantTarget,
+    RbacOptions,
+    digest,
+)
+from queuegate_server.formats.kubernetes_rbac.objects import (
+    Binding,
+    Key,
+    Objects,
+    QueueKey,
+    QueueObject,
+    RbacRole,
+)
 
 _MASTERS_ACL: Final = Acl(
     groups=frozenset({MASTERS}),
     origins=Origins(groups={MASTERS: ("the API server, which allows this group everything",)}),
 )
+_DEPTH: Final = 4
+"""The levels of the deepest path."""
+_FEW_PATHS: Final = 32
+"""Up to this many new and former paths are looked up in the sorted ones, instead of merging."""
+_SORTED_AT_ONCE: Final = 4_096
+_DIGESTS: Final = 1 << 256
 
 
-@dataclass(frozen=True, slots=True)
-class RbacOptions:
-    """Options for reading RBAC."""
+@dataclass(slots=True)
+class Changes:
+    """Objects that are new or have changed, by key; None for one that no longer exists."""
 
-    verb: str = "use"
-    """The verb that grants the use of a queue."""
-    namespaced_grants: bool = False
-    """Whether RoleBindings may grant the queues of KAI and Volcano, which have no namespace, to
-    objects of their namespace."""
+    roles: dict[Key, RbacRole | None] = field(default_factory=dict)
+    bindings: dict[Key, Binding | None] = field(default_factory=dict)
+    queues: dict[QueueKey, QueueObject | None] = field(default_factory=dict)
 
-    def has_namespaces(self, kind: Kind) -> bool:
-        """Return whether the paths of a kind have a namespace."""
-        return kind.is_namespaced or (self.namespaced_grants and kind.may_be_namespaced)
+    def __bool__(self) -> bool:
+        """Return whether there is any change."""
+        return bool(self.roles or self.bindings or self.queues)
 
 
-class GrantTarget(NamedTuple):
-    """What a binding grants: the queues of a kind, in a namespace and with a name."""
+class RbacCompiler:
+    """Keeps the partition of a cluster up to date. Useless after an exception.
 
-    kind: str
-    """The level of the kind."""
-    namespace: str
-    """Empty for a cluster-wide grant."""
-    name: str
-    """The level of the name; empty for all names."""
-
-
-def targets(binding: Binding, role: RbacRole, options: RbacOptions) -> Iterator[GrantTarget]:
-    """Yield what a binding of a role grants. A target may repeat."""
-    for rule in role.rules:
-        for kind in KINDS:
-            if not rule.allows(options.verb, kind.group, kind.resource):
-                continue
-            if binding.namespace and not options.has_namespaces(kind):
-                continue
-            levels = map(level_of, rule.names) if rule.names else ("",)
-            for level in levels:
-                # No queue has a name without a level.
-                if level is not None:
-                    yield GrantTarget(kind.level, binding.namespace, level)
-
-
-class GrantTable:
-    """The bindings of a cluster, by target."""
-
-    def __init__(self, objects: Objects, options: RbacOptions) -> None:
-        self.bindings: dict[GrantTarget, list[Binding]] = {}
-        for binding in objects.bindings.values():
-            if role := objects.roles.get(binding.role):
-                for target in dict.fromkeys(targets(binding, role, options)):
-                    self.bindings.setdefault(target, []).append(binding)
-
-    def acl(self, *of: GrantTarget) -> Acl:
-        """Return the ACL made of the bindings of some targets."""
-        users: dict[str, list[str]] = {}
-        groups: dict[str, list[str]] = {}
-        for target in of:
-            for binding in self.bindings.get(target, ()):
-                origin = binding.origin
-                for kind, name in dict.fromkeys(binding.subjects):
-                    names = users if kind is SubjectKind.USER else groups
-                    names.setdefault(name, []).append(origin)
-        if not users and not groups:
-            return EMPTY
-        origins = Origins(_tuples(users), _tuples(groups))
-        return Acl(users=frozenset(users), groups=frozenset(groups), origins=origins)
-
-
-def compile_partition(objects: Objects, options: RbacOptions) -> Partition:
-    """Return the partition of a cluster.
-
-    It lists the queues that exist, and those that a binding names in its own namespace.
+    A queue, and each level above it, has the place of the bindings that grant it: a `GrantTarget`.
     """
-    table = GrantTable(objects, options)
-    namespaced = frozenset(kind.level for kind in KINDS if options.has_namespaces(kind))
-    named: dict[str, dict[str, Acl]] = {}
-    names: dict[str, dict[str, dict[str, None]]] = {kind.level: {} for kind in KINDS}
-    for kind, namespace, name, _ in objects.queues.values():
-        if (level := level_of(name)) is not None:
-            above = namespace or (NO_NAMESPACE if kind.level in namespaced else "")
-            names[kind.level].setdefault(above, {})[level] = None
-    for target in table.bindings:
-        if target.kind in namespaced and not target.namespace:
-            if target.name:
-                named.setdefault(target.kind, {})[target.name] = table.acl(target)
-            continue
-        listed = names[target.kind].setdefault(target.namespace, {})
-        if target.name:
-            listed[target.name] = None
-    builder = PartitionBuilder(DEFAULT_PARTITION, acl_names=AclNames.ANY)
-    builder.add([QueueAcls(ROOT, _MASTERS_ACL, EMPTY)])
-    for level, namespaces in names.items():
-        builder.add(_queues(level, namespaces, named.get(level, {}), table))
-    return replace(builder.build(), named_grants=NamedGrants(namespaced, named))
 
+    def __init__(self, options: RbacOptions) -> None:
+        self._table = GrantTable(options)
+        self._with_namespaces: Final = frozenset(
+            kind.level for kind in KINDS if options.has_namespaces(kind)
+        )
+        self._existing: set[GrantTarget] = set()
+        """The queues of which there is an object."""
+        self._existing_digest = 0
+        self._below: dict[tuple[str, str], set[str]] = {}
+        """The names of the listed queues, by kind and namespace."""
+        self._namespaces: dict[tuple[str, str], set[str]] = {}
+        """The namespaces of the listed queues that have one, by kind and name."""
+        builder = PartitionBuilder(DEFAULT_PARTITION, acl_names=AclNames.ANY)
+        builder.add([QueueAcls(ROOT, _MASTERS_ACL, EMPTY)])
+        builder.add(QueueAcls(kind.path, EMPTY, EMPTY) for kind in KINDS)
+        self.partition: Partition = replace(
+            builder.build(), depth=_DEPTH, named_grants=NamedGrants(self._with_namespaces, {})
+        )
+        """The partition after the last change; another object if an answer may have changed."""
 
-def _queues(
-    kind: str,
-    namespaces: Mapping[str, Mapping[str, None]],
-    named: Mapping[str, Acl],
-    table: GrantTable,
-) -> Iterator[QueueAcls]:
-    """Yield the queues of a kind, parents first."""
-    top = f"{ROOT}{SEPARATOR}{kind}"
-    yield QueueAcls(top, table.acl(GrantTarget(kind, "", "")), EMPTY)
-    for namespace, names in namespaces.items():
-        path = f"{top}{SEPARATOR}{namespace}" if namespace else top
+    @property
+    def digest(self) -> str:
+        """A digest of all that the partition depends on, which is the same for the same objects."""
+        return f"{self._table.digest:064x}{self._existing_digest:064x}"
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The namespaces that grant too much, and so nothing; see `GrantTable`."""
+        return self._table.left_out
+
+    def apply(self, changes: Changes) -> Generator[None, None, None]:
+        """Change objects. Runs in short steps. Raises TooManyGrants."""
+        places: dict[GrantTarget, None] = {}
+        named: dict[GrantTarget, None] = {}
+        for target in (yield from self._table.change(changes.roles, changes.bindings)):
+            yield
+            (named if self._is_named(target) else places)[target] = None
+        for key, queue in changes.queues.items():
+            yield
+            self._note_queue(key, places, exists=queue is not None)
+        for place in [*places]:
+            yield
+            self._list(place, places)
+        for kind, _, name in named:
+            for namespace in self._namespaces.get((kind, name), ()):
+                yield
+                places[GrantTarget(kind, namespace, name)] = None
+        if not places and not named:
+            return
+        grants = self.partition.named_grants
+        assert grants is not None  # noqa: S101 - set when the partition was created
+        if named:
+            acls = yield from self._named_acls(grants.acls, named)
+            grants = NamedGrants(self._with_namespaces, acls)
+        queues, new, gone = yield from self._changed_queues(grants, places)
+        paths = yield from _changed_paths(self.partition.paths, new, gone)
+        self.partition = replace(
+            self.partition, queues=MappingProxyType(queues), paths=paths, named_grants=grants
+        )
+
+    def _is_named(self, target: GrantTarget) -> bool:
+        """Return whether a target is the queues of a name in all namespaces."""
+        kind, namespace, name = target
+        return bool(name) and not namespace and kind in self._with_namespaces
+
+    def _note_queue(self, key: QueueKey, places: dict[GrantTarget, None], *, exists: bool) -> None:
+        kind, namespace, name = key
+        level = level_of(name)
+        if level is None:
+            return
+        above = namespace or (NO_NAMESPACE if kind in self._with_namespaces else "")
+        place = GrantTarget(kind, above, level)
+        if exists is not (place in self._existing):
+            (self._existing.add if exists else self._existing.remove)(place)
+            self._existing_digest += digest((*place,)) * (1 if exists else -1)
+            self._existing_digest %= _DIGESTS
+            places[place] = None
+
+    def _list(self, place: GrantTarget, places: dict[GrantTarget, None]) -> None:
+        """Note whether a queue is listed, and that this concerns the level above it."""
+        kind, namespace, name = place
+        if not name:
+            return
+        is_listed = place in self._existing or place in self._table.bindings
+        _put(self._below, (kind, namespace), name, is_present=is_listed)
         if namespace:
-            yield QueueAcls(path, table.acl(GrantTarget(kind, namespace, "")), EMPTY)
-        for name in names:
-            own = GrantTarget(kind, namespace, name)
-            if namespace and own not in table.bindings:
-                acl = named.get(name, EMPTY)
+            _put(self._namespaces, (kind, name), namespace, is_present=is_listed)
+            places[GrantTarget(kind, namespace, "")] = None
+
+    def _named_acls(
+        self, acls: Mapping[str, Mapping[str, Acl]], named: Iterable[GrantTarget]
+    ) -> Generator[None, None, Mapping[str, Mapping[str, Acl]]]:
+        changed = {kind: dict(names) for kind, names in acls.items()}
+        for target in named:
+            yield
+            names = changed.setdefault(target.kind, {})
+            if target in self._table.bindings:
+                names[target.name] = yield from self._table.acl(target)
             else:
-                acl = table.acl(own, GrantTarget(kind, "", name)) if namespace else table.acl(own)
-            yield QueueAcls(f"{path}{SEPARATOR}{name}", acl, EMPTY)
+                names.pop(target.name, None)
+        return changed
+
+    def _changed_queues(
+        self, grants: NamedGrants, places: Iterable[GrantTarget]
+    ) -> Generator[None, None, tuple[dict[str, Queue], list[str], set[str]]]:
+        """Return all queues, the paths that are new, and those that are gone."""
+        old = self.partition.queues
+        queues = dict(old)
+        new: list[str] = []
+        gone: set[str] = set()
+        # Parents first.
+        for place in sorted(places, key=lambda place: bool(place.name)):
+            yield
+            path = SEPARATOR.join((ROOT, *filter(None, place)))
+            if not self._exists(place):
+                if queues.pop(path, None) is not None:
+                    gone.add(path)
+                continue
+            acl = yield from self._acl(place, grants)
+            queues[path] = Queue(QueueAcls(path, acl, EMPTY), self.partition.parse_acl)
+            if path not in old:
+                new.append(path)
+        return queues, new, gone
+
+    def _exists(self, place: GrantTarget) -> bool:
+        kind, namespace, name = place
+        if name:
+            return place in self._existing or place in self._table.bindings
+        is_kind = not namespace
+        return is_kind or place in self._table.bindings or (kind, namespace) in self._below
+
+    def _acl(self, place: GrantTarget, grants: NamedGrants) -> Generator[None, None, Acl]:
+        kind, namespace, name = place
+        if not (namespace and name):
+            return (yield from self._table.acl(place))
+        if place not in self._table.bindings:
+            return grants.acls.get(kind, {}).get(name, EMPTY)
+        return (yield from self._table.acl(place, GrantTarget(kind, "", name)))
 
 
-def _tuples(names: Mapping[str, list[str]]) -> Mapping[str, tuple[str, ...]]:
-    return {name: tuple(origins) for name, origins in names.items()}
+def compile_objects(objects: Objects, options: RbacOptions) -> RbacCompiler:
+    """Return a compiler with the partition of a cluster.
+
+    The partition lists the queues that exist, and those that a binding names in its own namespace.
+    Raises TooManyGrants.
+    """
+    compiler = RbacCompiler(options)
+    changes = Changes({**objects.roles}, {**objects.bindings}, {**objects.queues})
+    for _ in compiler.apply(changes):
+        pass
+    return compiler
+
+
+def _put(
+    sets: dict[tuple[str, str], set[str]], key: tuple[str, str], item: str, *, is_present: bool
+) -> None:
+    if is_present:
+        sets.setdefault(key, set()).add(item)
+    elif key in sets:
+        sets[key].discard(item)
+        if not sets[key]:
+            del sets[key]
+
+
+def _changed_paths(
+    paths: tuple[str, ...], new: list[str], gone: set[str]
+) -> Generator[None, None, tuple[str, ...]]:
+    """Return the sorted paths, with the new ones and without those that are gone."""
+    if not new and not gone:
+        return paths
+    if len(new) + len(gone) <= _FEW_PATHS:
+        few = [*paths]
+        for path in gone:
+            del few[bisect.bisect_left(few, path)]
+        for path in new:
+            bisect.insort(few, path)
+        return (*few,)
+    blocks = []
+    for start in range(0, len(new), _SORTED_AT_ONCE):
+        yield
+        blocks.append(sorted(new[start : start + _SORTED_AT_ONCE]))
+    merged: list[str] = []
+    yield from _collect(heapq.merge(paths, *blocks), gone, merged)
+    return (*merged,)
+
+
+def _collect(paths: Iterable[str], gone: set[str], merged: list[str]) -> Iterator[None]:
+    for path in paths:
+        yield
+        if path not in gone:
+            merged.append(path)

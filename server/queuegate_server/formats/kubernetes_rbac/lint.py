@@ -15,7 +15,7 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.findings.finding import Finding
 from queuegate_server.formats.findings.table import finding
-from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 from queuegate_server.formats.kubernetes_rbac.load import read_objects
 from queuegate_server.formats.kubernetes_rbac.objects import At, Binding, Objects, RbacRole, Rule
 

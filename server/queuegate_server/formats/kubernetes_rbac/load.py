@@ -10,7 +10,14 @@ from queuegate_server.formats.diagnostics import (
     sort_diagnostics,
 )
 from queuegate_server.formats.findings.table import finding
-from queuegate_server.formats.kubernetes_rbac.compiler import RbacOptions, compile_partition
+from queuegate_server.formats.kubernetes_rbac.compiler import compile_objects
+from queuegate_server.formats.kubernetes_rbac.grants import (
+    MAX_GRANTS,
+    MAX_NAMESPACE_GRANTS,
+    RbacOptions,
+    TooManyGrants,
+    bindings_of,
+)
 from queuegate_server.formats.kubernetes_rbac.manifests import split
 from queuegate_server.formats.kubernetes_rbac.objects import Objects, add_objects
 from queuegate_server.formats.yaml_reader import read_documents
@@ -50,4 +57,15 @@ def load_rbac(
     objects, found = read_objects(data, file)
     if has_errors(found):
         return None, tuple(sort_diagnostics(found))
-    return compile_partition(objects, options), tuple(sort_diagnostics(found))
+    too_many: dict[str, int] = {}
+    partition = None
+    try:
+        compiler = compile_objects(objects, options)
+        too_many = {bindings_of(each): MAX_NAMESPACE_GRANTS for each in compiler.left_out}
+        partition = None if too_many else compiler.partition
+    except TooManyGrants:
+        too_many = {"the cluster's bindings": MAX_GRANTS}
+    for bindings, most in too_many.items():
+        limit = {"bindings": bindings, "most": str(most)}
+        found.append(diagnostic_of(finding("too-many-grants", **limit), file, 1, 1))
+    return partition, tuple(sort_diagnostics(found))

@@ -22,11 +22,11 @@ _NAMESPACED: Final = frozenset({"Role", "RoleBinding"})
 _QUEUES: Final[Mapping[tuple[str, str], Kind]] = {
     (kind.group, kind.object_kind): kind for kind in KINDS
 }
-_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LIST: Final = "List"
 _KEYS_OF_RULES: Final = ("verbs", "apiGroups", "resources", "resourceNames")
 _ACCOUNT: Final = "ServiceAccount"
-_SUBJECTS: Final = {
+SUBJECT_KINDS: Final = {
     "User": SubjectKind.USER,
     "Group": SubjectKind.GROUP,
     _ACCOUNT: SubjectKind.USER,
@@ -34,6 +34,13 @@ _SUBJECTS: Final = {
 _NO_VALUES: Final = MappingNode(0, 0)
 _MAX_LISTS: Final = 2
 """How deep lists may be nested. kubectl prints one list."""
+
+
+Key = tuple[str, str]
+"""The namespace and name of a role or binding; the namespace is empty for those of a cluster."""
+
+QueueKey = tuple[str, str, str]
+"""The level of the kind, the namespace (empty without one) and the name of a queue."""
 
 
 class At(NamedTuple):
@@ -91,7 +98,7 @@ class Binding(NamedTuple):
     at: At
 
     @property
-    def role(self) -> tuple[str, str]:
+    def role(self) -> Key:
         """The namespace and the name of its role."""
         return (self.namespace if self.role_kind == "Role" else "", self.role_name)
 
@@ -115,12 +122,9 @@ class QueueObject(NamedTuple):
 class Objects:
     """The objects of a cluster."""
 
-    roles: dict[tuple[str, str], RbacRole] = field(default_factory=dict)
-    """By namespace and name; a ClusterRole has no namespace."""
-    bindings: dict[tuple[str, str], Binding] = field(default_factory=dict)
-    """By namespace and name; a ClusterRoleBinding has no namespace."""
-    queues: dict[tuple[str, str, str], QueueObject] = field(default_factory=dict)
-    """By the level of the kind, namespace and name."""
+    roles: dict[Key, RbacRole] = field(default_factory=dict)
+    bindings: dict[Key, Binding] = field(default_factory=dict)
+    queues: dict[QueueKey, QueueObject] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -217,7 +221,7 @@ def _metadata(node: MappingNode, kind: str, *, is_namespaced: bool) -> tuple[str
     about = {"kind": kind, "name": quoted(name)}
     if is_namespaced and not namespace:
         raise _Refused(finding("no-object-namespace", **about))
-    if is_namespaced and not _NAMESPACE.fullmatch(namespace):
+    if is_namespaced and not NAMESPACE.fullmatch(namespace):
         raise _Refused(finding("bad-namespace", **about, namespace=quoted(namespace)))
     return (namespace if is_namespaced else ""), name
 
@@ -229,7 +233,7 @@ def _subject(node: MappingNode, namespace: str, about: Mapping[str, str]) -> Sub
     why = ""
     if not name:
         why = "has no name"
-    elif kind not in _SUBJECTS:
+    elif kind not in SUBJECT_KINDS:
         why = f"has the kind {quoted(kind)}" if kind else "has no kind"
     elif kind == _ACCOUNT and not home:
         why = f"is the ServiceAccount {quoted(name)} without a namespace"
@@ -237,7 +241,7 @@ def _subject(node: MappingNode, namespace: str, about: Mapping[str, str]) -> Sub
         raise _Refused(finding("bad-subject", **about, why=why))
     if kind == _ACCOUNT:
         name = f"system:serviceaccount:{home}:{name}"
-    return Subject(_SUBJECTS[kind], name)
+    return Subject(SUBJECT_KINDS[kind], name)
 
 
 def _mappings(node: MappingNode, key: str, about: Mapping[str, str]) -> Iterator[MappingNode]:
