@@ -20,6 +20,7 @@ from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.policy_age import PolicyAge
 from queuegate_server.reloads import SnapshotListener
 
 E = TypeVar("E", Explanation, ApplicationDecision)
@@ -70,6 +71,8 @@ class ServedPartition:
     trust_provided_groups: bool
     spark_defaults: Mapping[str, str] = field(default_factory=dict)
     """Default properties of the partition's Spark applications; queries override them."""
+    age: PolicyAge | None = None
+    """How old the partition is, if it is followed; None if it comes from files."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -83,7 +86,17 @@ class Snapshot:
     warnings: tuple[Diagnostic, ...] = ()
 
     def find(self, partition: str) -> ServedPartition:
-        """Return the partition with the requested name. Raises UnknownPartition."""
+        """Return the partition with the requested name. Raises UnknownPartition and PolicyTooOld.
+
+        All decisions about a partition that is followed begin here.
+        """
+        served = self.named(partition)
+        if served.age is not None:
+            served.age.check()
+        return served
+
+    def named(self, partition: str) -> ServedPartition:
+        """Return the partition with a name, however old, to show it. Raises UnknownPartition."""
         served = self.served.get(partition or DEFAULT_PARTITION)
         if served is None:
             other = self.policy.partition(partition)

@@ -15,6 +15,9 @@ class ReloadCause(StrEnum):
     (`server/offline.py`)."""
     FILES = "files"
     """A policy file has changed (`Reloader.watch`)."""
+    CLUSTER = "cluster"
+    """RBAC or queues of a followed cluster have changed (`policystore/kubernetes/`). The policies
+    in files are not read again."""
     SETTINGS = "settings"
     """The settings were read again, on SIGHUP: the last of the functions that apply settings
     (`server/lifecycle.py`, `server/webhook.py`). A supervisor passes SIGHUP on to its workers."""

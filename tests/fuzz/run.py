@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-TARGETS: Final = ("wire", "acls", "yarn_xml", "queues_yaml", "admission", "ldap_answers")
+TARGETS: Final = (
+    *("wire", "acls", "yarn_xml", "queues_yaml", "admission", "ldap_answers", "rbac_answers"),
+)
 FOUND: Final = Path("tests/fuzz/found")
 _CACHE: Final = Path(".cache/fuzz")
 _MAX_BYTES: Final = 8192

@@ -12,6 +12,7 @@ from queuegate_server.admission.annotations import rules
 from queuegate_server.formats import yaml_nodes
 from queuegate_server.formats.yarn import schedulers
 from queuegate_server.identity.resolvers.ldap.entries import GroupKind
+from queuegate_server.policystore.kubernetes import decoding
 from queuegate_server.rpc import validation
 from tests.fuzz.run import FOUND, TARGETS
 
@@ -58,6 +59,7 @@ def test_short_inputs(name: str) -> None:
         ),
         ("queues_yaml", yaml_nodes, "_NULLS", frozenset[str]()),
         ("admission", rules, "_check", lambda *_: None),
+        ("rbac_answers", decoding, "_interned", lambda names: tuple(names or ("*",))),
         ("ldap_answers", GroupKind, "name_in", lambda *_: "other"),
     ],
 )

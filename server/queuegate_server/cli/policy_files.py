@@ -237,7 +237,8 @@ def _lint_configured(config: Path, users: RequestedUsers | None) -> Iterator[Fil
     settings = policies.settings(config)
     linted: list[_Policy] = []
     failure = None
-    for source in settings.sources:
+    sources = [each for each in settings.sources if not each.is_followed]
+    for source in sources:
         try:
             options = policies.reading_options_of(settings, source)
         except Failure as error:
@@ -251,7 +252,7 @@ def _lint_configured(config: Path, users: RequestedUsers | None) -> Iterator[Fil
     # A server needs all policies to look up groups.
     if users is None:
         return
-    if users.need_lookup and len(linted) < len(settings.sources):
+    if users.need_lookup and len(linted) < len(sources):
         remedy = "correct the errors in the server's other policies first"
         users.missing.extend(f"{name}: {_NOT_COMPARED} {remedy}" for _, name, *_ in linted)
         return

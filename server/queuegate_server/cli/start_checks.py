@@ -219,14 +219,20 @@ def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
         for key in _POLICY_FILES:
             if (path := getattr(source, key)) is not None:
                 yield (*above, key), path
-        for number, path in enumerate(source.kubernetes.manifests if source.kubernetes else ()):
-            yield (*above, "kubernetes", _MANIFESTS, number), path
-    if settings.callers.token_file is not None:
-        yield ("callers", "token_file"), settings.callers.token_file
+        if (rbac := source.kubernetes) is not None:
+            for number, path in enumerate(rbac.manifests):
+                yield (*above, "kubernetes", _MANIFESTS, number), path
+            yield from _present((*above, "kubernetes", "kubeconfig"), rbac.kubeconfig)
+    yield from _present(("callers", "token_file"), settings.callers.token_file)
     for above, tls in _certificates(settings):
         for key, path in tls:
             if path is not None:
                 yield (*above, key), path
+
+
+def _present(location: Location, path: Path | None) -> Iterator[tuple[Location, Path]]:
+    if path is not None:
+        yield location, path
 
 
 def _validated_files(
@@ -348,11 +354,11 @@ def _audit_faults(
 def _not_served(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
     """Yield a warning for each policy that a server refuses."""
     for position, source in enumerate(settings.sources):
-        if source.kubernetes is not None:
+        if source.kubernetes is not None and source.kubernetes.manifests:
             above: Location = ("policies", position) if settings.policies else ("policy",)
-            message = "only commands that need no server read it; `serve` refuses it"
-            remedy = "use it for check, explain, who-can, tree, lint, diff and test"
-            yield source_map.warning((*above, "kubernetes"), message, remedy)
+            message = "only commands that need no server read them; `serve` refuses them"
+            remedy = "remove the key for a server, which then follows the RBAC of the cluster"
+            yield source_map.warning((*above, "kubernetes", _MANIFESTS), message, remedy)
 
 
 def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:

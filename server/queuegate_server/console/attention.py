@@ -6,6 +6,7 @@ from queuegate_server.console.views import Services
 from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.identity.following import FollowState
 from queuegate_server.identity.guarded_resolver import CircuitState
+from queuegate_server.policy_age import WARN_SECONDS
 
 
 def problems(services: Services) -> Iterator[str]:
@@ -19,6 +20,7 @@ def problems(services: Services) -> Iterator[str]:
             f"The last reload of the policy failed, and revision {last.revision} is still"
             f" served{cause}"
         )
+    yield from _cluster(services)
     readiness = services.readiness
     if readiness.settings_errors:
         yield (
@@ -45,6 +47,24 @@ def problems(services: Services) -> Iterator[str]:
                 f"The resolver {each.name} does not follow the changes of its source, so cached"
                 f" groups are used until they expire{cause}"
             )
+
+
+def _cluster(services: Services) -> Iterator[str]:
+    cluster = services.core.reloader.cluster
+    if cluster is None:
+        return
+    if cluster.age.seconds > WARN_SECONDS:
+        effect = "nothing is decided with it" if cluster.age.is_too_old else "it is still served"
+        yield (
+            "There has been no sign of life from the API server for"
+            f" {cluster.age.seconds:.0f} s, so RBAC may have changed, and {effect}"
+        )
+    yield from (f"RBAC or queues cannot be followed: {fault}" for fault in cluster.faults)
+    if cluster.left_out:
+        yield (
+            f"{cluster.left_out} namespaces or objects grant nothing, because they grant too much;"
+            " the log names them"
+        )
 
 
 def failure_of(services: Services, resolver: str) -> str:

@@ -2,9 +2,10 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate_server.files.configmap import (
     POLICY_GROUP,
@@ -17,8 +18,10 @@ from queuegate_server.files.configmap import (
 )
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import Content, FileWatcher, OneFile, checksum
-from queuegate_server.formats.diagnostics import Diagnostic, has_errors
+from queuegate_server.formats.diagnostics import Diagnostic, diagnostic_of, has_errors
 from queuegate_server.formats.findings.finding import Severity
+from queuegate_server.formats.findings.table import finding
+from queuegate_server.formats.format_names import KUBERNETES
 from queuegate_server.formats.kubernetes_rbac.manifests import ManifestFiles
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.resolver_types import types
@@ -27,8 +30,13 @@ from queuegate_server.policystore.parsing import File, ParsedPolicies, ParseJob,
 from queuegate_server.runtime.threads import AbandonableThreadPool, ThreadsExhausted
 from queuegate_server.settings.model import PolicySource, Settings
 
+if TYPE_CHECKING:
+    from queuegate_server.policystore.kubernetes.cluster_policy import ClusterPolicy
+
 MAX_KEPT_BYTES: Final = 2 * 1024 * 1024
 """The maximum size of retained texts, twice a ConfigMap's limit."""
+_NOT_FOLLOWED: Final = "only a server follows the RBAC of a cluster"
+_MANIFESTS: Final = "ask a server (--address), or name files with --policy or kubernetes.manifests"
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
@@ -115,7 +123,13 @@ class PolicyLoader:
 
     def __init__(self, settings: Settings, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._policies = []
+        self.cluster: Final = followed_cluster(settings)
+        """The cluster whose RBAC is a policy; None if all policies are files."""
+        self.files: ParsedPolicies | None = None
+        """The policies that were read last from files, if there is a cluster beside them."""
         for stated in settings.sources:
+            if stated.is_followed:
+                continue
             source = policy_files(stated)
             site, spark = _beside(stated.yarn_site), _beside(stated.spark_defaults)
             self._policies.append(_Policy(stated, source, FileWatcher(source), site, spark))
@@ -139,24 +153,39 @@ class PolicyLoader:
         they are large."""
         self._max_kept_bytes = max_kept_bytes
         self._keeps_texts = settings.console.enabled or settings.admission.queues is not None
-        self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
+        names = [policy.policy.name for policy in self._policies]
+        if self.cluster is not None:
+            names.append(self.cluster.name)
+        self.name: Final = ", ".join(names)
         """The policies' names, for display."""
 
     def format_of(self, source: PolicySource) -> str:
         """Return the configured or previously detected format; empty if neither exists."""
         return source.format or self._formats.get(policy_files(source).name, "")
 
-    async def load(self, *, in_child: bool) -> ParsedPolicies:
-        """Read and parse all files.
+    async def load(self, *, in_child: bool, files: ParsedPolicies | None = None) -> ParsedPolicies:
+        """Read and parse all files, unless `files` are given, and add the cluster.
 
-        Parses in a thread, or, if `in_child` is set, in a child process with limits. The thread is
-        faster; the child does not delay calls. Raises CannotLoad if a file cannot be read, and
-        ParserError if the child cannot be started, reaches a limit or crashes.
+        Waits until the cluster has been read once. Parses in a thread, or, if `in_child` is set, in
+        a child process with limits. The thread is faster; the child does not delay calls. Raises
+        CannotLoad if a file cannot be read or nobody follows the cluster, and ParserError if the
+        child cannot be started, reaches a limit or crashes.
         """
+        parsed = files or await self.load_files(in_child=in_child)
+        if self.cluster is None or has_errors(parsed.diagnostics):
+            return parsed
+        self.files = parsed
+        if not self.cluster.is_followed:
+            raise CannotLoad(self.cluster.name, _NOT_FOLLOWED, _MANIFESTS)
+        await self.cluster.ready.wait()
+        return self.with_cluster(parsed)
+
+    async def load_files(self, *, in_child: bool) -> ParsedPolicies:
+        """Read and parse all files; see `load`."""
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
         self.texts = job if self._keeps_texts and size <= self._max_kept_bytes else None
-        if in_child:
+        if in_child and job.texts:
             async with self.parsing:
                 parsed = await parser_process.parse(job)
         else:
@@ -166,6 +195,24 @@ class PolicyLoader:
         if not has_errors(parsed.diagnostics):
             self._formats |= parsed.formats
         return parsed
+
+    def with_cluster(self, parsed: ParsedPolicies) -> ParsedPolicies:
+        """Return the policies from files, and that of the cluster as it was read last."""
+        cluster = self.cluster
+        if cluster is None:
+            return parsed
+        partition, name = cluster.partition, cluster.partition.name
+        if name in parsed.partitions:
+            found = finding("partition-in-two-files", partition=name, file=parsed.files[name])
+            diagnostics = (*parsed.diagnostics, diagnostic_of(found, cluster.name))
+            return replace(parsed, partitions={}, diagnostics=diagnostics)
+        return replace(
+            parsed,
+            partitions={**parsed.partitions, name: partition},
+            files={**parsed.files, name: cluster.name},
+            formats={**parsed.formats, cluster.name: KUBERNETES},
+            checksum=checksum(f"{parsed.checksum}\n{cluster.checksum}".encode()),
+        )
 
     async def read(self) -> ParseJob:
         """Read all files. Raises CannotLoad."""
@@ -178,8 +225,8 @@ class PolicyLoader:
                 raise result
             files[watcher] = File(watcher.name, result.data)
             checksums.append(result.checksum)
-        combined, *others = checksums
-        if others:
+        combined = checksums[0] if checksums else ""
+        if len(checksums) > 1:
             combined = checksum("\n".join(checksums).encode())
         texts = (
             PolicyText(
@@ -213,6 +260,24 @@ def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile | ManifestFile
     if folders:
         return ConfigMaps(folders, source.group)
     return QueuesFile(source.path or EMBEDDED_DEFAULT)
+
+
+def followed_cluster(settings: Settings) -> "ClusterPolicy | None":
+    """Return the cluster whose RBAC is a policy; None if all policies are files."""
+    for source in settings.sources:
+        if source.is_followed and (stated := source.kubernetes) is not None:
+            # Imported here because they are slow to import and rarely needed.
+            from queuegate_server.policystore.kubernetes.account import (  # noqa: PLC0415
+                Kubeconfig,
+                PodAccount,
+            )
+            from queuegate_server.policystore.kubernetes.cluster_policy import (  # noqa: PLC0415
+                ClusterPolicy,
+            )
+
+            account = Kubeconfig(stated.kubeconfig) if stated.kubeconfig else PodAccount()
+            return ClusterPolicy(account, stated.rbac, stated.max_age)
+    return None
 
 
 def _parse_long_acls(parsed: ParsedPolicies) -> None:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from queuegate.policy.tree import Partition, Policy
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
@@ -39,6 +39,9 @@ from queuegate_server.runtime.pacing import Pace, run_with_pauses
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import error_in
 
+if TYPE_CHECKING:
+    from queuegate_server.policystore.kubernetes.cluster_policy import ClusterPolicy
+
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 MAX_LOGGED: Final = 50
 """The maximum number of diagnostics logged per reload."""
@@ -47,8 +50,6 @@ MAX_PAST_DIAGNOSTICS: Final = 20
 """The maximum number of diagnostics kept for each past reload."""
 FREED_AT_ONCE: Final = 500
 """The number of queues freed per step after a policy is replaced. A step takes 1 ms."""
-
-
 PolicyReview = Callable[
     [Mapping[str, Partition], ParseJob | None], Generator[None, None, Sequence[Diagnostic]]
 ]
@@ -96,6 +97,9 @@ class Reloader:
         self.parsing = self._loader.parsing
         """The lock held while a child process parses. Other code that starts such a child may share
         the lock, so that only one child at a time takes memory."""
+        self.cluster = self._loader.cluster
+        """The cluster whose RBAC is a policy; None if all policies are files."""
+        self._following: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._running: asyncio.Task[ReloadState] | None = None
@@ -103,6 +107,11 @@ class Reloader:
         self._parser_failures = 0
         self._is_closed = False
         self._cause = ReloadCause.START
+        self._reads_files = False
+        """Whether the next reload reads files, too, and not only the cluster."""
+        self._served_files: ParsedPolicies | None = None
+        self._cluster_failed = False
+        """Whether the last reload failed that was caused by a change of the cluster."""
         self._freeing: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._served_formats: Mapping[str, str] = {}
@@ -126,6 +135,30 @@ class Reloader:
         self._parser_failures = 0
         return await asyncio.shield(self._start(cause))
 
+    def follow_cluster(self) -> None:
+        """Start to follow the cluster whose RBAC is a policy, if any. Call this before loading."""
+        if self.cluster is not None:
+            self.cluster.is_followed = True
+            self._following = asyncio.create_task(self._follow(self.cluster))
+
+    async def _follow(self, cluster: "ClusterPolicy") -> None:
+        while True:
+            try:
+                await cluster.run(self._serve_cluster)
+            except Exception:  # a bug must not stop the service
+                _LOG.exception("unexpected error")
+            await asyncio.sleep(pauses.API_SERVER.most)
+
+    async def _serve_cluster(self) -> bool:
+        """Serve what has changed in the cluster, and return whether it is served."""
+        await self.reload(ReloadCause.CLUSTER)
+        return self._serves_cluster()
+
+    def _serves_cluster(self) -> bool:
+        latest = self.engine.latest
+        served = () if latest is None else latest.policy.partitions.values()
+        return any(self.cluster is not None and self.cluster.partition is each for each in served)
+
     async def watch(self) -> None:
         """Reload whenever a file changes, until cancelled."""
 
@@ -141,10 +174,13 @@ class Reloader:
         """Stop retrying after parser failures, and stop freeing replaced policies."""
         self._is_closed = True
         self._stop_retry()
+        if self._following is not None:
+            self._following.cancel()
         for task in self._freeing:
             task.cancel()
 
     def _start(self, cause: ReloadCause) -> asyncio.Task[ReloadState]:
+        self._reads_files |= cause is not ReloadCause.CLUSTER
         if self._next is None:
             self._next = asyncio.create_task(self._reload_next(cause))
         return self._next
@@ -155,9 +191,13 @@ class Reloader:
             self._stop_retry()
             # Keep a reference so that the task stays alive even if nobody awaits it.
             self._running, self._next = self._next, None
-            diagnostics, unusable = await self._reload()
+            files, self._reads_files = self._reads_files, False
+            diagnostics, unusable = await self._reload(files=files)
             # Put errors first, because logs and pages show only the first few diagnostics.
             diagnostics = (*sorted(diagnostics, key=lambda d: d.severity is not Severity.ERROR),)
+            if not (files or has_errors(diagnostics) or self._cluster_failed):
+                return self.state  # the outcome of the last reload of the files
+            self._cluster_failed = not files and has_errors(diagnostics)
             self.state = state = self._outcome(diagnostics, unusable)
             self.succeeded += state.succeeded
             self.failed += not state.succeeded
@@ -167,9 +207,12 @@ class Reloader:
             self.past.append(replace(state, diagnostics=shown, not_shown=not_shown, unusable=()))
             return state
 
-    async def _reload(self) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
+    async def _reload(
+        self, *, files: bool
+    ) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
         try:
-            parsed = await self._loader.load(in_child=bool(self._revision))
+            known = None if files else self._served_files
+            parsed = await self._loader.load(in_child=bool(self._revision), files=known)
             severity = Severity.WARNING if self._revision else Severity.ERROR
             parsed = _with_unused_settings(parsed, self.settings, self._loader.name, severity)
             if not has_errors(parsed.diagnostics) and (
@@ -220,6 +263,9 @@ class Reloader:
         """Serve the policies unless they are already being served. Raises UnusableResolvers."""
         partitions = parsed.partitions
         is_served = self._revision and self.engine.snapshot.policy.checksum == parsed.checksum
+        if self.cluster is not None and is_served:
+            # The digest of a cluster can be chosen.
+            is_served = self._serves_cluster()
         if is_served and self.agree_on_revision is None:
             return
         groups = await self.resolvers.for_partitions(partitions)
@@ -235,6 +281,9 @@ class Reloader:
                 groups[name],
                 self.settings.partition(name).trust_provided_groups,
                 parsed.spark_defaults.get(name, {}),
+                self.cluster.age
+                if self.cluster and parsed.files[name] == self.cluster.name
+                else None,
             )
             for name, partition in partitions.items()
         }
@@ -243,8 +292,10 @@ class Reloader:
         self._revision = revision
         self.served_texts = self._loader.texts
         self._served_formats = parsed.formats
+        self._served_files = self._loader.files
         self.engine.serve(Snapshot(policy, served, self.wall(), parsed.diagnostics))
-        resources.freeze_gc()
+        if self._cause is not ReloadCause.CLUSTER:
+            resources.freeze_gc()  # a change of a cluster makes few objects, and comes often
         _LOG.info(
             "policy is served",
             extra={
@@ -308,9 +359,11 @@ async def check(settings: Settings, review: PolicyReview | None = None) -> tuple
     """
     loader = PolicyLoader(settings, max_kept_bytes=sys.maxsize)
     try:
-        parsed = await loader.load(in_child=False)
+        parsed = await loader.load_files(in_child=False)
     except CannotLoad as error:
         return (error.diagnostic,)
+    if loader.cluster is not None and not has_errors(parsed.diagnostics):
+        parsed = loader.with_cluster(parsed)
     parsed = _with_unused_settings(parsed, settings, loader.name, Severity.ERROR)
     parsed = await _reviewed(parsed, review, loader.texts)
     if has_errors(parsed.diagnostics):

@@ -73,7 +73,9 @@ class ColumnsReader:
             heads[pair // width] + tails[pair % width] for pair in self._distinct
         ]
         """The cache key of each distinct pair: the equivalent CheckQueueAccessRequest."""
-        self._served = snapshot.served.get(request.partition or DEFAULT_PARTITION)
+        served = snapshot.served.get(request.partition or DEFAULT_PARTITION)
+        is_rbac = served is not None and served.partition.named_grants is not None
+        self._served = None if is_rbac else served
         self._access = validation.ACCESS.get(request.access)
         self._valid_users: list[User | None] = []
         self._valid_paths: list[str | None] = []

@@ -19,6 +19,7 @@ from grpc import StatusCode
 from queuegate.v1 import errors_pb2, status_pb2
 from queuegate_server.decisions.log import AuditUnavailable
 from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookups, UnknownPartition
+from queuegate_server.policy_age import PolicyTooOld
 from queuegate_server.sync.changes import NotReached
 
 DOMAIN: Final = "queuegate"
@@ -107,6 +108,7 @@ _STATUSES: Final[Mapping[type[Exception], tuple[StatusCode, _Reason]]] = {
     GroupsUnavailable: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE),
     TooManyLookups: (StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
     NotReady: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
+    PolicyTooOld: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
     NotConfirmed: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
     NotReached: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
     Overloaded: (StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),

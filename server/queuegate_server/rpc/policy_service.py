@@ -86,7 +86,7 @@ class PolicyServicer:
         names = sorted(snapshot.served)
         has_one = len(names) == 1 and not request.partition
         name = names[0] if has_one else request.partition or DEFAULT_PARTITION
-        served = validation.find_partition(name, snapshot, violations)
+        served = validation.find_partition(name, snapshot, violations, to_show=True)
         prefix = validation.optional_queue("prefix", request.prefix, served, violations)
         if violations or served is None:
             raise InvalidRequest(violations)

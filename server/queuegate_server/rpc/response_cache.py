@@ -16,6 +16,7 @@ from queuegate_server.decisions.log import NUMBERS
 from queuegate_server.engine import Snapshot, Verdict
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.shared import CacheLease, EndlessLease
+from queuegate_server.policy_age import PolicyAge
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import decision_message
 
@@ -27,6 +28,7 @@ MAX_REQUEST_BYTES: Final = 384
 CHUNK: Final = 10_000
 """The number of cache lookups between two pauses. A chunk takes a few milliseconds."""
 
+_NO_AGES: Final[Sequence[PolicyAge]] = ()
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 
@@ -81,12 +83,15 @@ class ResponseCache:
         self._clock = clock
         self._max_entries = max_entries
         self._snapshot: Snapshot | None = None
+        self._ages = _NO_AGES
+        """The ages of the snapshot's partitions that are followed."""
         self._generations: dict[bool, tuple[_Generation, _Generation]]
         self._drop()
 
     def reset(self, snapshot: Snapshot) -> None:
         """Drop all responses and switch to a new snapshot."""
         self._snapshot = snapshot
+        self._ages = [each.age for each in snapshot.served.values() if each.age is not None]
         self._drop()
 
     def _drop(self) -> None:
@@ -110,7 +115,11 @@ class ResponseCache:
                 await pause()
             # During a pause, the snapshot may be replaced and responses may expire.
             now = self._clock()
-            if snapshot is not self._snapshot or self._lease.end_if_expired(now):
+            if (
+                snapshot is not self._snapshot
+                or self._lease.end_if_expired(now)
+                or self._is_too_old
+            ):
                 return [*responses, *[None] * (len(requests) - start)]
             chunk = requests[start : start + CHUNK]
             newer, older = self._generations[trusted]
@@ -129,7 +138,7 @@ class ResponseCache:
 
     def get(self, snapshot: Snapshot, request: bytes, *, trusted: bool) -> CachedResponse | None:
         """Return the cached response to a request; None if it is missing or no longer valid."""
-        if snapshot is not self._snapshot:
+        if snapshot is not self._snapshot or (self._ages and self._is_too_old):
             return None
         newer, older = self._generations[trusted]
         cached = newer.get(request)
@@ -169,6 +178,10 @@ class ResponseCache:
                 if len(newer) >= self._max_entries:
                     newer = self._open_generation(trusted=trusted)
                 newer[request] = response
+
+    @property
+    def _is_too_old(self) -> bool:
+        return any(age.is_too_old for age in self._ages)
 
     def _is_cacheable(self, request: bytes, response: CachedResponse) -> bool:
         entry = response.entry

@@ -10,6 +10,7 @@ from queuegate.v1 import sync_pb2
 from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
 from queuegate_server.identity.group_resolver import Resolution
 from queuegate_server.identity.resolver import KnownUser
+from queuegate_server.policy_age import PolicyTooOld
 from queuegate_server.rpc import sync_validation
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import Draining, InvalidRequest, Overloaded
@@ -195,7 +196,7 @@ class _Stream:
     async def _look_up(self, partition: str, user: str) -> None:
         """Look up a user, and then the waiting ones, one at a time."""
         while True:
-            with suppress(UnknownPartition, CannotShip):
+            with suppress(UnknownPartition, PolicyTooOld, CannotShip):
                 # Groups from a new policy's resolver must not be sent before the policy.
                 since = await self._servicer.hub.policy_shipped()
                 served = self._servicer.engine.snapshot.find(partition)

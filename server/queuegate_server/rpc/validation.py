@@ -182,8 +182,11 @@ def trusted_groups(
     return served.partition.counting_groups(user, asserted)
 
 
-def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> ServedPartition | None:
-    """Return the named partition, or None if the name is malformed. Raises UnknownPartition.
+def find_partition(
+    name: str, snapshot: Snapshot, violations: Violations, *, to_show: bool = False
+) -> ServedPartition | None:
+    """Return the named partition, or None if the name is malformed. Raises UnknownPartition, and
+    PolicyTooOld unless it is only `to_show`.
 
     Call this before all other checks, because the partition determines which values are valid.
     """
@@ -191,7 +194,7 @@ def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> Ser
         check_name("partition", name, violations)
         if violations:
             return None
-    return snapshot.find(name)
+    return snapshot.named(name) if to_show else snapshot.find(name)
 
 
 def check_required_name(field: str, name: str, violations: Violations) -> None:

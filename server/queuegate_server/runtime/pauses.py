@@ -36,6 +36,8 @@ class Pauses:
 
 ACCEPT: Final = Pauses(0.1)
 """An HTTP port that cannot accept a connection, perhaps for lack of file descriptors."""
+API_SERVER: Final = Pauses(0.5, most=30.0, jitter=0.2)
+"""Following RBAC and queues through a Kubernetes API server."""
 AUDIT_WRITE: Final = Pauses(0.5)
 """A write to the audit log."""
 FLEET_EVENTS: Final = Pauses(0.2)

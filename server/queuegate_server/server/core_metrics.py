@@ -47,7 +47,10 @@ def core_samples(core: DecisionCore, readiness: Readiness) -> dict[str, Samples]
             ((outcome, reason), count) for outcome, reason, count in core.decisions.tallied()
         ]
     }
-    for read in (_caches, _resolvers, _changes, _ldap, _rest, _sharing, _fleet, _audit):
+    for read in (
+        *(_caches, _resolvers, _changes, _ldap, _rest),
+        *(_cluster, _sharing, _fleet, _audit),
+    ):
         samples |= read(core)
     return samples | _policy(core, readiness)
 
@@ -222,6 +225,16 @@ def _policy(core: DecisionCore, readiness: Readiness) -> dict[str, Samples]:
             for snapshot in snapshots
             for name, partition in snapshot.policy.partitions.items()
         ],
+    }
+
+
+def _cluster(core: DecisionCore) -> dict[str, Samples]:
+    cluster = core.reloader.cluster
+    clusters = () if cluster is None else (cluster,)
+    return {
+        "queuegate_cluster_age_seconds": [((), each.age.seconds) for each in clusters],
+        "queuegate_cluster_faults": [((), len([*each.faults])) for each in clusters],
+        "queuegate_cluster_left_out": [((), each.left_out) for each in clusters],
     }
 
 

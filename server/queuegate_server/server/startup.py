@@ -29,6 +29,7 @@ async def load_first(core: DecisionCore, stop: asyncio.Event) -> bool:
     if core.sharing is not None:
         core.sharing.store.open()
     core.resolvers.follow_changes(partial(_invalidate, core))
+    core.reloader.follow_cluster()
     loading = asyncio.create_task(core.reloader.reload(ReloadCause.START))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -39,16 +40,16 @@ async def load_first(core: DecisionCore, stop: asyncio.Event) -> bool:
     state = loading.result()
     if not state.succeeded:
         raise CannotServe(state.diagnostics)
-    policy = core.engine.snapshot.policy
-    if any(each.named_grants for each in policy.partitions.values()):
-        raise CannotServe((_not_served(policy.source),))
+    snapshot = core.engine.snapshot
+    if any(each.partition.named_grants and not each.age for each in snapshot.served.values()):
+        raise CannotServe((_not_served(snapshot.policy.source),))
     return True
 
 
 def _not_served(source: str) -> Diagnostic:
-    """Return why a policy that is Kubernetes' RBAC is not served: gates would fold its names."""
-    message = "Kubernetes' RBAC is only for commands that need no server"
-    remedy = "serve a queues.yaml or a YARN scheduler file"
+    """Return why RBAC from files is not served: nobody would notice that it differs."""
+    message = "RBAC in files is only for commands that need no server"
+    remedy = "to follow the RBAC of a cluster, set policy.kubernetes without manifests"
     return Diagnostic(source, 0, 0, Severity.ERROR, message, remedy)
 
 

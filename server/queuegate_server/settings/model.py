@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.config_fields import Section, distinct_keys
+from queuegate_server.config_fields import DAY_SECONDS, Duration, Section, distinct_keys
 from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.load import YarnOptions
@@ -48,12 +48,20 @@ def _paths(value: object) -> object:
 
 class KubernetesPolicy(Section):
     """A policy that is Kubernetes' own RBAC: who may use which queue of Kueue, KAI-Scheduler,
-    Volcano or Koordinator. Only commands that need no server read it.
+    Volcano or Koordinator. A server follows the RBAC of a cluster; commands that need no server
+    read manifests.
     """
 
-    manifests: Annotated[tuple[FilePath, ...], BeforeValidator(_paths), Field(min_length=1)]
-    """Files and folders with roles, bindings and queues, as `kubectl get -o yaml`, `helm template`
-    and `kustomize build` print them. A folder stands for all YAML and JSON files below it."""
+    kubeconfig: FilePath | None = None
+    """The kubeconfig with the address of the API server, and with a token or certificate. If unset,
+    the account of the pod is used. Programs that print credentials (`exec`) are refused."""
+    max_age: Annotated[Duration, Field(ge=120, le=DAY_SECONDS)] = 600.0
+    """How long the RBAC that was read last is used without a sign of life from the API server. Then
+    each question is an error."""
+    manifests: Annotated[tuple[FilePath, ...], BeforeValidator(_paths), Field(min_length=1)] = ()
+    """Instead of a cluster, for commands that need no server: files and folders with roles,
+    bindings and queues, as `kubectl get -o yaml`, `helm template` and `kustomize build` print them.
+    A folder stands for all YAML and JSON files below it."""
     verb: Annotated[str, Field(pattern=r"^[a-z]+$")] = "use"
     """The verb on a queue that allows its use, in RBAC rules."""
     namespaced_grants: bool = False
@@ -132,6 +140,11 @@ class PolicySource(Section):
     def is_set(self) -> bool:
         """Whether the source is configured."""
         return bool(self.path or self.configs or self.defaults or self.kubernetes)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the source is a cluster, which has no files."""
+        return self.kubernetes is not None and not self.kubernetes.manifests
 
 
 class PartitionSettings(PartitionOptions):
@@ -281,6 +294,12 @@ class Settings(Section):
             raise _error_at(("policies",), "set either policy or policies, not both")
         if self.workers > 1 and any(each.parsed.path for each in self.listen):
             message = "several workers cannot listen on a Unix socket; use workers: 1"
+            raise _error_at(("workers",), message)
+        followed = sum(source.is_followed for source in self.sources)
+        if followed > 1:
+            raise _error_at(("policies",), "only one policy can be the RBAC of a cluster")
+        if followed and self.workers > 1:
+            message = "several workers cannot follow the RBAC of a cluster; use workers: 1"
             raise _error_at(("workers",), message)
         if self.console.enabled and (message := self._console_fault()):
             raise _error_at(("console", "enabled"), message)

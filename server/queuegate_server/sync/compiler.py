@@ -26,6 +26,9 @@ from queuegate_server.sync.session import ShippedPolicy
 MAX_PART_BYTES: Final = 256 * 1024
 MAX_PATTERNS: Final = 10_000
 """If auto-created queues need more patterns, gates query the server about these queues."""
+_NO_RULES: Final = 0
+"""Rules that no gate supports, so that gates ask the server. Kubernetes' RBAC has its own rules for
+paths and groups, and an age."""
 _STEP_QUEUES: Final = 250
 """The number of queues per step. A step takes about 5 ms."""
 _STEP_TEXT: Final = 65_536
@@ -284,11 +287,12 @@ async def ship(snapshot: Snapshot) -> Mapping[str, ShippedPolicy]:
 
 async def _ship(served: ServedPartition, revision: int) -> ShippedPolicy:
     partition = served.partition
+    is_rbac = partition.named_grants is not None
     head = sync_pb2.PolicyPart(
         first=True,
         naming=queue_naming(partition),
         use_given_groups=served.trust_provided_groups,
-        rules=RULES,
+        rules=_NO_RULES if is_rbac else RULES,
     )
     digest = hashlib.sha256(head.SerializeToString(deterministic=True))
     unchanged = sync_pb2.PolicyPart(unchanged=True, last=True)
@@ -296,7 +300,7 @@ async def _ship(served: ServedPartition, revision: int) -> ShippedPolicy:
     parts: list[sync_pb2.PolicyPart] = [head]
     size = 0
     pace = Pace()
-    for rows in ChainCompiler(partition).steps():
+    for rows in () if is_rbac else ChainCompiler(partition).steps():
         data = rows.SerializeToString(deterministic=True)
         digest.update(data)
         if size + len(data) > MAX_PART_BYTES:

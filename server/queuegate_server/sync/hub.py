@@ -199,7 +199,7 @@ class SyncHub:
 
     def _on_swap(self, snapshot: Snapshot) -> None:
         before, self._served = self._served, snapshot
-        if self._shipping is None:
+        if self._shipping is None or (before is not None and _is_same(before, snapshot)):
             return
         for name, served in {} if before is None else before.served.items():
             now = snapshot.served.get(name)
@@ -245,3 +245,18 @@ class SyncHub:
         self._waking = None
         for wake in self._wake_streams.values():
             wake()
+
+
+def _is_same(before: Snapshot, now: Snapshot) -> bool:
+    """Return whether gates have all that a new snapshot would send them.
+
+    They have nothing of a followed cluster, which changes often: shipping a policy from a file
+    might never end otherwise.
+    """
+    if before.served.keys() != now.served.keys():
+        return False
+    pairs = ((before.served[name], served) for name, served in now.served.items())
+    return any(served.age for served in now.served.values()) and all(
+        old.groups is new.groups and (old.partition is new.partition or (old.age and new.age))
+        for old, new in pairs
+    )

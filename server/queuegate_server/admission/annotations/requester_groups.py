@@ -22,6 +22,7 @@ from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPa
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.observe.metric_families import registered
+from queuegate_server.policy_age import PolicyTooOld
 from queuegate_server.settings.admission import GroupSource, UserInfoAnnotation
 
 _LOG = logging.getLogger("queuegate_server.admission")
@@ -122,7 +123,7 @@ class RequesterGroups:
         try:
             snapshot = self._engine.snapshot
             served = snapshot.find(self._settings.partition)
-        except (NotReady, UnknownPartition) as error:
+        except (NotReady, PolicyTooOld, UnknownPartition) as error:
             raise CannotResolve(f"admission.user_info.partition: {error}") from None
         if served.partition.cluster is not None:
             raise CannotResolve(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from queuegate.policy.decision import Decision
+from queuegate.policy.decision import Access, Decision
 from queuegate_server.admission.queues.model import Outcome, RequiredCheck
 from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.strangers import StrangerLookups, TooManyStrangers
@@ -19,6 +19,7 @@ from queuegate_server.engine import (
     UnknownPartition,
 )
 from queuegate_server.identity.resolver import KnownUser
+from queuegate_server.policy_age import PolicyTooOld
 from queuegate_server.settings.admission import Authorization, GroupSource
 
 INVALID_FIELD: Final = "invalid_field"
@@ -77,7 +78,7 @@ class ReviewDecider:
         """Return the partition. Raises CannotDecide."""
         try:
             return self._engine.snapshot.find(self._settings.partition)
-        except (NotReady, UnknownPartition) as error:
+        except (NotReady, PolicyTooOld, UnknownPartition) as error:
             raise CannotDecide(f"{self._settings.key}.partition: {error}") from None
 
     async def decide(
@@ -125,7 +126,8 @@ class ReviewDecider:
         if self._groups is not GroupSource.KUBERNETES:
             entry = served.groups.known(requester.user)
             if entry is not None and isinstance(entry.outcome, KnownUser):
-                known += entry.outcome.groups
+                groups = entry.outcome.groups
+                known += served.partition.counting_groups(requester.user, groups) or ()
         return known
 
     @property
@@ -136,7 +138,7 @@ class ReviewDecider:
         self, check: RequiredCheck, served: ServedPartition, requester: Requester
     ) -> Decision | None:
         """Return the decision; None if groups must be looked up first. Raises GroupsUnavailable."""
-        query = Query(requester.user, None, served, check.path, check.access)
+        query = _query(check, served, requester)
         if self._uses_request:
             # ACLs only grant access, so either source of groups suffices for a grant.
             verdict = self._engine.check(query._replace(groups=requester.groups))
@@ -150,7 +152,7 @@ class ReviewDecider:
     async def _look_up_and_decide(
         self, check: RequiredCheck, served: ServedPartition, requester: Requester
     ) -> Decision:
-        query = Query(requester.user, None, served, check.path, check.access)
+        query = _query(check, served, requester)
         if requester.strangers is None or served.groups.has_seen(requester.user):
             return (await self._engine.resolve_and_check(query)).decision
         async with requester.strangers.slot():
@@ -167,6 +169,12 @@ class ReviewDecider:
                 f" {self._settings.key}.groups to directory"
             )
         return ""
+
+
+def _query(check: RequiredCheck, served: ServedPartition, requester: Requester) -> Query:
+    # Under Kubernetes' RBAC, one verb grants all use of a queue.
+    access = Access.SUBMIT if served.partition.named_grants is not None else check.access
+    return Query(requester.user, None, served, check.path, access)
 
 
 def _is_name(text: str) -> bool:

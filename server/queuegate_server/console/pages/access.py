@@ -154,6 +154,7 @@ async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[
             "outcome": _describe_outcome(step, explanation.groups.groups),
             "decides": step.outcome not in _UNDECIDED,
             "place": step.template_property
+            or "\n".join(step.entries[0].origins if step.entries else ())
             or (step.acl and annotations.place(AclKey(partition, step.queue, step.acl))),
             "queue_url": url(
                 "queues", partition=asked.partition, queue=step.queue, access=asked.access

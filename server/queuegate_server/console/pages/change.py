@@ -11,6 +11,7 @@ from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.files.safe_open import read_regular, remedy
 from queuegate_server.formats.format_names import YUNIKORN
+from queuegate_server.formats.kubernetes_rbac.manifests import has_rbac
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver_types import types
@@ -61,12 +62,14 @@ async def assess(visit: Visit) -> View:
     pasted = posted.get("policy", "").replace("\r\n", "\n")
     text = posted.get("file", "").encode(errors="surrogateescape") or pasted.encode()
     claims = posted.get("claims", "").replace("\r\n", "\n")
-    sources = services.settings.sources
+    sources = _files(services)
     number = posted.get("source", "0")
     source = int(number) if number in map(str, range(len(sources))) else 0
     by_people = "people" in posted
     assessment, error = None, ""
-    if not text.strip():
+    if not sources or has_rbac(text):
+        error = "RBAC is not compared here: run queuegate-server diff on the manifests."
+    elif not text.strip():
         error = "Paste a policy, or choose a file."
     elif len(text) > MAX_CONTENT_BYTES:
         error = f"The policy is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server diff."
@@ -100,10 +103,15 @@ async def assess(visit: Visit) -> View:
 def _view(services: Services, status: int = 200, **shown: object) -> View:
     sources = [
         str(each.path or each.configs or each.defaults or "the embedded default")
-        for each in services.settings.sources
+        for each in _files(services)
     ]
     page = {**_WITHOUT_PROPOSAL, **shown, "sources": sources}
     return View("change.html", "Change", page, status)
+
+
+def _files(services: Services) -> list[PolicySource]:
+    """Return the policies that are files."""
+    return [each for each in services.settings.sources if each.kubernetes is None]
 
 
 async def _assessment(
@@ -156,13 +164,15 @@ async def _job(
     )
     served = bytearray()
     pace = Pace()
-    for line in served_lines(snapshot.policy.partitions):
+    partitions = snapshot.policy.partitions.items()
+    of_files = {name: each for name, each in partitions if each.named_grants is None}
+    for line in served_lines(of_files):
         served += line
         await pace.pause_if_due()
     return ProposalJob(
         ParseJob((policy,), "", settings.yarn_partitions),
         bytes(served),
-        len(settings.sources) == 1,
+        len(_files(services)) == 1,
         File(_CLAIMS_NAME, claims.encode()) if claims.strip() else None,
         people=None,
         wants_groups=False,

@@ -73,7 +73,7 @@ async def show(visit: Visit) -> View:
     query = visit.query
     snapshot = visit.services.core.engine.snapshot
     name = visit.partition
-    partition = snapshot.find(name).partition
+    partition = snapshot.named(name).partition
     access = visit.access
     asked = query.get("queue", "") or ROOT
     missing, selected = "", partition.canonical_path(asked) or ""
@@ -211,13 +211,15 @@ def _acl_row(partition: str, path: str, access: Access, acl: Acl, place: str) ->
             link = url("user", partition=partition, user=name) if kind == "user" else None
             chips.append(Chip(kind, name, link))
     dropped = (*acl.dropped_users, *acl.dropped_groups)
+    by_name = itertools.chain(acl.origins.users.values(), acl.origins.groups.values())
+    origins = dict.fromkeys(itertools.chain.from_iterable(itertools.islice(by_name, MAX_CHIPS)))
     return AclRow(
         path,
         access,
         chips[:MAX_CHIPS],
         max(0, len(acl.users) + len(acl.groups) + len(acl.proxies) - MAX_CHIPS),
         dropped[:MAX_CHIPS],
-        place,
+        place or "\n".join(itertools.islice(origins, MAX_CHIPS)),
     )
 
 
