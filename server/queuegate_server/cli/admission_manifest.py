@@ -72,7 +72,7 @@ def manifest(
     name: str,
     queues_only: bool,
 ) -> None:
-    """Print the webhook configurations that match the settings.
+    """Print the webhook configurations that match the settings, and the rights to follow RBAC.
 
     Apply them with `kubectl apply -f`. They determine which requests the API server sends to the
     webhook. Print and apply them again when admission.queues changes: its modes, schedulers,
@@ -118,6 +118,11 @@ def manifest(
     service_of_webhook = Service(namespace, service_name, _ca_bundle(ca_file))
     select = queue_configurations if queues_only else webhook_configurations
     documents = select(settings.admission, service_of_webhook, name)
+    if any(source.is_followed for source in settings.sources) and not queues_only:
+        from queuegate_server.policystore.kubernetes import rights  # noqa: PLC0415 - slow
+
+        account = "queuegate-admission"
+        documents = [*documents, *rights.documents(f"{account}-rbac", namespace, account)]
     if not documents:
         click.echo("# Nothing is reviewed: admission.queues is not set, or every mode is off.")
     click.echo(render(documents), nl=False)

@@ -122,6 +122,54 @@ values of the part. */}}
 {{- if or (include "queuegate.annotates" .) (hasKey ($queues.schedulers | default dict) "yunikorn") -}}true{{- end -}}
 {{- end -}}
 
+{{/* Not empty if the policy in the settings is the RBAC of this cluster. The argument: the settings. */}}
+{{- define "queuegate.followsCluster" -}}
+{{- range prepend (.policies | default list) (.policy | default dict) -}}
+{{- if and (hasKey . "kubernetes") (not (.kubernetes | default dict).kubeconfig) -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The rights to read RBAC and queues. The argument is a list: the root, the component and its account. */}}
+{{- define "queuegate.rbacReader" -}}
+{{- $name := printf "%s-rbac" (index . 2) -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ $name }}
+  labels: {{- include "queuegate.labels" (list (index . 0) (index . 1)) | nindent 4 }}
+rules:
+  - apiGroups: [rbac.authorization.k8s.io]
+    resources: [clusterrolebindings, clusterroles, rolebindings, roles]
+    verbs: [list, watch]
+  - apiGroups: [kueue.x-k8s.io]
+    resources: [clusterqueues, cohorts, localqueues]
+    verbs: [list, watch]
+  - apiGroups: [scheduling.run.ai]
+    resources: [queues]
+    verbs: [list, watch]
+  - apiGroups: [scheduling.volcano.sh]
+    resources: [namespacequeues, queues]
+    verbs: [list, watch]
+  - apiGroups: [scheduling.sigs.k8s.io]
+    resources: [elasticquotas]
+    verbs: [list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ $name }}
+  labels: {{- include "queuegate.labels" (list (index . 0) (index . 1)) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ index . 2 }}
+    namespace: {{ (index . 0).Release.Namespace }}
+{{- end -}}
+
 {{/* For the notes. The argument is a list: what waits, and its mounts. */}}
 {{- define "queuegate.waitsForMounts" -}}
 {{- $who := index . 0 -}}

@@ -41,6 +41,9 @@ probes and the network policy. values.schema.json has refused unknown keys and w
 {{- if and $settings.policies (or $folders $policy.path) -}}
 {{- fail "server.settings.policies: replaces server.settings.policy: add `policy: null` beside it" -}}
 {{- end -}}
+{{- if and (hasKey $policy "kubernetes") $folders -}}
+{{- fail "server.settings.policy.kubernetes: replaces the scheduler's ConfigMaps: add `configs: null` and `defaults: null` beside it" -}}
+{{- end -}}
 {{- if and $policy.path $folders -}}
 {{- fail "server.settings.policy.path: replaces the scheduler's ConfigMaps: add `configs: null` and `defaults: null` beside it" -}}
 {{- end -}}
