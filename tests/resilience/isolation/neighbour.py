@@ -64,7 +64,7 @@ async def channel_to_server(address: str, queues: Iterator[str]) -> AsyncIterato
             # A queue that does not exist is decided by the one above it, and is not cached yet.
             question = access_pb2.CheckQueueAccessRequest(
                 user=ALICE,
-                queue=f"{next(queues)}.n{time.monotonic()}",
+                queue=f"{next(queues)}.n{time.monotonic_ns()}",
                 access=access_pb2.ACCESS_TYPE_SUBMIT,
             )
             try:
