@@ -220,8 +220,8 @@ class GroupLookup:
         if above:
             self.statistics.depth_reached += 1
             _LOG.warning(
-                "nested groups of %r were followed for %d levels; deeper ones are ignored. If there "
-                "are any, raise nested_depth for the resolver with user_base %s",
+                "nested groups of %r were followed for %d levels; deeper ones are ignored. If "
+                "there are any, raise nested_depth for the resolver with user_base %s",
                 self.user_name,
                 self._options.nested_depth,
                 "; ".join(self._options.user_base),
