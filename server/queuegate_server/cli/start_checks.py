@@ -57,9 +57,9 @@ def unusable_resolver_errors(
         if partition.resolver_type in RESOLVER_TYPES
     }
     for each in unusable_resolvers(Settings(), partitions):
-        line, column = each.partition.resolver_place
+        place = name, *each.partition.resolver_place
         remedy = "if the server has settings for it, check with --config queuegate.yaml"
-        yield Diagnostic(name, line, column, Severity.ERROR, str(each), remedy)
+        yield Diagnostic(*place, Severity.ERROR, str(each), remedy, finding="unusable-resolver")
 
 
 def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:

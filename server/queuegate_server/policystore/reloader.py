@@ -418,7 +418,9 @@ def _with_unused_settings(
         if same:
             message += f"; {name!r} and {same[0]!r} differ only in case"
         of_yarn = f"; for YARN, `policy.partition: {name}` also works" if is_yarn else ""
-        diagnostics.append(Diagnostic(file, 0, 0, severity, message, remedy + of_yarn))
+        diagnostics.append(
+            Diagnostic(file, 0, 0, severity, message, remedy + of_yarn, finding="unknown-partition")
+        )
     return replace(parsed, diagnostics=tuple(sort_diagnostics(diagnostics)))
 
 
@@ -448,5 +450,5 @@ def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Di
     if unusable.key.defined_in == "settings":
         return error_in("settings", message, remedy)
     file = parsed.files[unusable.partition.name]
-    line, column = unusable.partition.resolver_place
-    return Diagnostic(file, line, column, Severity.ERROR, message, remedy)
+    place = file, *unusable.partition.resolver_place
+    return Diagnostic(*place, Severity.ERROR, message, remedy, finding="unusable-resolver")

@@ -119,6 +119,38 @@ def test_settings_in_sarif() -> None:
     assert found == ["suspicious-setting", "this setting is valid, but probably a mistake"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "queues", "rule", "description"),
+    [
+        (
+            "partitions: {gpu: {}}",
+            "queues: [{name: root}]",
+            "unknown-partition",
+            "the settings name a partition that no policy has",
+        ),
+        (
+            "{}",
+            "usergroupresolver: {type: ldap}, queues: [{name: root}]",
+            "unusable-resolver",
+            "the resolver of a partition cannot be used",
+        ),
+        (
+            "admission: {queues: {groups: kubernetes, schedulers: {kai: {}}}}",
+            "queues: [{name: root, queues: [{name: a, queues: [{name: b}]}, {name: b}]}]",
+            "ambiguous-queue",
+            "a scheduler whose queue names are flat has two queues of one name",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_a_policy_in_sarif(
+    settings: str, queues: str, rule: str, description: str
+) -> None:
+    Path("queuegate.yaml").write_text(f"{settings}\n")
+    Path("queues.yaml").write_text(f"partitions: [{{name: default, {queues}}}]\n")
+    _, *found = rule_of_only_result(validate, "--config", "queuegate.yaml", "queues.yaml")
+    assert found == [rule, description]
+
+
 def test_failed_tests_in_sarif() -> None:
     Path("queues_test.yaml").write_text(
         "policy: new.yaml\nusers: {bob: []}\ntests: [{user: bob, queue: root, allowed: true}]\n"

@@ -238,14 +238,13 @@ def _ambiguities(
             place = position or Place("policy")
             earlier = positions.get(AclKey(partition, first, None))
             yield Diagnostic(
-                place.file,
-                place.line,
-                place.column,
+                *place,
                 Severity.ERROR,
                 f"queue {quoted(path)} has the same last level as {quoted(first)}"
                 f"{f' ({earlier})' if earlier else ''}, and {ambiguous.reason}",
                 _RENAME if position else f"{_RENAME}; {_LINES}",
                 path,
+                "ambiguous-queue",
             )
     if listed > MAX_LISTED:
         more = listed - MAX_LISTED
