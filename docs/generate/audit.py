@@ -20,7 +20,7 @@ from queuegate_server.admission.queues.records import (
 )
 from queuegate_server.decisions.log import DecidedCheck
 from queuegate_server.rpc.call_log import request_fields
-from queuegate_server.settings.admission import Mode
+from queuegate_server.settings.queue_schedulers import Mode
 
 _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per line. Each decision

@@ -9,7 +9,8 @@ from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import ListedKinds
 from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
 from queuegate_server.admission.queues.places import build_places
-from queuegate_server.settings.admission import FLAT, KUEUE, YUNIKORN, QueueChecks
+from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.queue_schedulers import FLAT, KUEUE, YUNIKORN
 
 _INTRODUCTION: Final = """\
 An operator creates pods, or other objects that name queues, with its own account. [Workloads whose

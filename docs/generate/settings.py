@@ -20,18 +20,17 @@ from queuegate_server.config_fields import Section, seconds, size, written_durat
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver_types import CHAIN, RESOLVER_TYPES, options_type
 from queuegate_server.identity.rest.provider_options import RestOptions
-from queuegate_server.settings.admission import (
-    Admission,
-    CustomPlace,
-    KaiScheduler,
-    KueueScheduler,
-    QueueChecks,
-    Schedulers,
-    YuniKornScheduler,
-)
+from queuegate_server.settings.admission import Admission, QueueChecks
 from queuegate_server.settings.callers import Rights
 from queuegate_server.settings.listeners import file_mode
 from queuegate_server.settings.model import PartitionSettings, Settings
+from queuegate_server.settings.queue_schedulers import (
+    CustomPlace,
+    KaiScheduler,
+    KueueScheduler,
+    Schedulers,
+    YuniKornScheduler,
+)
 from queuegate_server.settings.reload import with_changes
 
 _INTRODUCTION: Final = """\

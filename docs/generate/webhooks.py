@@ -22,14 +22,8 @@ from queuegate_server.admission.registration.configurations import (
     webhook_configurations,
 )
 from queuegate_server.admission.registration.yaml_writer import render
-from queuegate_server.settings.admission import (
-    FLAT,
-    KUEUE,
-    YUNIKORN,
-    Admission,
-    KaiScheduler,
-    QueueChecks,
-)
+from queuegate_server.settings.admission import Admission, QueueChecks
+from queuegate_server.settings.queue_schedulers import FLAT, KUEUE, YUNIKORN, KaiScheduler
 
 WITHOUT_QUEUES: Final = Path("deploy/admission/base/webhooks.yaml")
 QUEUES: Final = Path("deploy/admission/queues/webhooks.yaml")

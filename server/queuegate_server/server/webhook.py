@@ -49,9 +49,10 @@ from queuegate_server.runtime.event_loop import run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.server.core_metrics import CoreCollector
 from queuegate_server.server.startup import close_core, load_first
-from queuegate_server.settings.admission import Admission, GroupSource, Mode
+from queuegate_server.settings.admission import Admission, GroupSource
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.queue_schedulers import Mode
 from queuegate_server.settings.reload import (
     ConfigReloader,
     SettingsApplier,

@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
-from queuegate_server.settings.admission import Admission, Scheduler, Schedulers
+from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.places import fields_by_key
+from queuegate_server.settings.queue_schedulers import Scheduler, Schedulers
 from queuegate_server.settings.source_map import error_in
 
 _LOG = logging.getLogger("queuegate_server.settings.reload")

@@ -14,7 +14,7 @@ import httpx2
 import trustme
 import yaml
 
-from queuegate_server.settings.admission import FLAT, YUNIKORN
+from queuegate_server.settings.queue_schedulers import FLAT, YUNIKORN
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created
 from tests.support.eventually import eventually

@@ -14,7 +14,8 @@ import trustme
 
 from queuegate_server.admission.registration.configurations import Service, webhook_configurations
 from queuegate_server.admission.registration.yaml_writer import without_comments
-from queuegate_server.settings.admission import FLAT, KUEUE, YUNIKORN, Admission
+from queuegate_server.settings.admission import Admission
+from queuegate_server.settings.queue_schedulers import FLAT, KUEUE, YUNIKORN
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created
 from tests.support.eventually import eventually

@@ -17,8 +17,9 @@ from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOU
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.policy_review import review_settings
 from queuegate_server.formats.yunikorn import go_regexp
-from queuegate_server.settings.admission import FLAT, KUBERNETES_CONTROLLERS, QueueChecks
+from queuegate_server.settings.admission import KUBERNETES_CONTROLLERS, QueueChecks
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.queue_schedulers import FLAT
 from tests.support.rows import rows
 
 ALL: dict[str, Any] = {

@@ -10,7 +10,7 @@ from queuegate_server.admission.queues.model import QueueName, Usable
 from queuegate_server.admission.queues.names import QueueNames
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED, UsableQueues
 from queuegate_server.runtime import pacing
-from queuegate_server.settings.admission import Schedulers
+from queuegate_server.settings.queue_schedulers import Schedulers
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.queue_reviews import TREE, snapshot
 

@@ -11,10 +11,11 @@ import yaml
 from pydantic import BaseModel
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.settings.admission import FLAT, Admission, Mode
+from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.places import fields_by_key
+from queuegate_server.settings.queue_schedulers import FLAT, Mode
 from tests.support.rows import rows
 from tests.support.settings_faults import faults
 

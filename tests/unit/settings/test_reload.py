@@ -8,16 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from queuegate_server.settings import reload
-from queuegate_server.settings.admission import (
-    Admission,
-    KueueScheduler,
-    Mode,
-    QueueChecks,
-    Scheduler,
-    Schedulers,
-)
+from queuegate_server.settings.admission import Admission, QueueChecks
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import PartitionSettings, Settings
+from queuegate_server.settings.queue_schedulers import KueueScheduler, Mode, Scheduler, Schedulers
 from queuegate_server.settings.reload import differences, with_changes
 from tests.support.rows import rows
 

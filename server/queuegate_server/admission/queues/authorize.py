@@ -22,7 +22,8 @@ from queuegate_server.admission.server.endpoints import Answer
 from queuegate_server.admission.server.review import MalformedReview, decoding
 from queuegate_server.admission.server.review_limits import MAX_QUESTION_BYTES, MAX_REQUEST_GROUPS
 from queuegate_server.engine import Engine
-from queuegate_server.settings.admission import Authorization, Mode
+from queuegate_server.settings.admission import Authorization
+from queuegate_server.settings.queue_schedulers import Mode
 
 PATH: Final = "/authorize"
 KIND: Final = "SubjectAccessReview"

@@ -23,7 +23,7 @@ from queuegate_server.admission.queues.kinds import (
     Kind,
 )
 from queuegate_server.admission.queues.places import FieldPlace, Places
-from queuegate_server.settings.admission import Mode
+from queuegate_server.settings.queue_schedulers import Mode
 
 Resource = tuple[str, str]
 """An API group, empty for the core group, and the plural name of a resource."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queuegate.policy.decision import Access, Decision
-from queuegate_server.settings.admission import Mode
+from queuegate_server.settings.queue_schedulers import Mode
 
 NOT_TEXT: Final = "{…}"
 """A placeholder for a map or a list where a name belongs. No queue has this name."""

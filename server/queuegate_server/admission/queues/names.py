@@ -13,7 +13,7 @@ from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate.policy.tree import Partition
 from queuegate.user_info import provided_queue
 from queuegate_server.admission.queues.model import LOCAL_QUEUES, UNKNOWN_NAMES, QueueName
-from queuegate_server.settings.admission import KUEUE, YUNIKORN, Schedulers
+from queuegate_server.settings.queue_schedulers import KUEUE, YUNIKORN, Schedulers
 from queuegate_server.settings.queue_subtrees import Subtree, prefix
 
 PLACES: Final = "places"

@@ -48,7 +48,7 @@ from queuegate_server.admission.queues.positions import (
 )
 from queuegate_server.admission.queues.properties import Property
 from queuegate_server.admission.server.review_limits import MAX_FOUND
-from queuegate_server.settings.admission import KaiScheduler
+from queuegate_server.settings.queue_schedulers import KaiScheduler
 
 _METADATA: Final = "metadata"
 _MAX_CONDITIONAL: Final = 2 * MAX_FOUND

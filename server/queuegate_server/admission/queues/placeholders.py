@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from queuegate_server.admission.queues.model import QueueName, QueueReview
-from queuegate_server.settings.admission import YUNIKORN, QueueChecks
+from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.queue_schedulers import YUNIKORN
 
 QUEUES: Final[Mapping[str, str]] = {
     "internal.yunikorn.apache.org/placeholder": "yunikorn.apache.org/queue",

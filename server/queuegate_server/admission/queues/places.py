@@ -26,14 +26,8 @@ from queuegate_server.admission.queues.kinds import (
 from queuegate_server.admission.queues.model import LOCAL_QUEUES
 from queuegate_server.admission.queues.names import PLACES
 from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
-from queuegate_server.settings.admission import (
-    FLAT,
-    KUEUE,
-    YUNIKORN,
-    Mode,
-    QueueChecks,
-    Schedulers,
-)
+from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.queue_schedulers import FLAT, KUEUE, YUNIKORN, Mode, Schedulers
 
 SUBMIT: Final = Access.SUBMIT
 ADMIN: Final = Access.ADMIN

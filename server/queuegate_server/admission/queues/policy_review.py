@@ -29,8 +29,9 @@ from queuegate_server.formats.yunikorn.document import decode
 from queuegate_server.formats.yunikorn.model import normalized_name
 from queuegate_server.identity.manager import looks_up_groups
 from queuegate_server.policystore.parsing import ParseJob, PolicyText
-from queuegate_server.settings.admission import ALLOW_OR_DENY, GroupSource, Mode, QueueChecks
+from queuegate_server.settings.admission import ALLOW_OR_DENY, GroupSource, QueueChecks
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.queue_schedulers import Mode
 from queuegate_server.settings.source_map import SourceMap, error_in
 
 MAX_READ_BYTES: Final = 256 * 1024

@@ -23,7 +23,8 @@ from queuegate_server.decisions.log import (
 )
 from queuegate_server.fleet.view import QueueDecisions
 from queuegate_server.observe.metric_families import registered
-from queuegate_server.settings.admission import Admission, Mode
+from queuegate_server.settings.admission import Admission
+from queuegate_server.settings.queue_schedulers import Mode
 
 METHOD: Final = "AdmissionReview"
 CALLER: Final = "webhook"

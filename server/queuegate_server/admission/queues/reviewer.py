@@ -28,7 +28,8 @@ from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.reloads import SnapshotListener
 from queuegate_server.runtime.pacing import run_with_pauses
-from queuegate_server.settings.admission import Mode, QueueChecks
+from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.queue_schedulers import Mode
 
 
 class QueueReviewer:

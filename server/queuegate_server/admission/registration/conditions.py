@@ -20,7 +20,8 @@ from queuegate_server.admission.queues.listed_kinds import (
 from queuegate_server.admission.queues.places import Places
 from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
 from queuegate_server.files.toml import read_toml
-from queuegate_server.settings.admission import Mode, QueueChecks
+from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.queue_schedulers import Mode
 
 Condition = dict[str, str]
 """A condition's name and expression."""

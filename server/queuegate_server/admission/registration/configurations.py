@@ -18,7 +18,8 @@ from queuegate_server.admission.registration.annotation_webhooks import (
     emergency_command,
 )
 from queuegate_server.admission.registration.yaml_writer import COMMENT
-from queuegate_server.settings.admission import Admission, Mode, QueueChecks
+from queuegate_server.settings.admission import Admission, QueueChecks
+from queuegate_server.settings.queue_schedulers import Mode
 
 QUEUES_PATH: Final = "/queues"
 EXCLUDED: Final = ("kube-system",)

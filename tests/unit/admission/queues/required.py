@@ -8,7 +8,8 @@ from queuegate_server.admission.queues.checks import requirements
 from queuegate_server.admission.queues.model import QueueReview, Requirements
 from queuegate_server.admission.queues.names import QueueNames
 from queuegate_server.admission.queues.places import build_places
-from queuegate_server.settings.admission import FLAT, QueueChecks
+from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.queue_schedulers import FLAT
 from tests.support.long_work import finish
 
 KUEUE = "kueue.x-k8s.io/queue-name"

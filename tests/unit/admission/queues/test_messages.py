@@ -10,7 +10,7 @@ from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import Obstacle, RequiredCheck, Usable
 from queuegate_server.admission.server.review_limits import MAX_WARNING
-from queuegate_server.settings.admission import Mode
+from queuegate_server.settings.queue_schedulers import Mode
 from tests.support.rows import rows
 
 WHERE = 'metadata.labels["kueue.x-k8s.io/queue-name"]'

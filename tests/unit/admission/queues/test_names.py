@@ -15,7 +15,7 @@ from queuegate_server.admission.queues.model import (
     QueueName,
 )
 from queuegate_server.admission.queues.names import AmbiguousNames, InvalidQueueName, QueueNames
-from queuegate_server.settings.admission import Schedulers
+from queuegate_server.settings.queue_schedulers import Schedulers
 from tests.support.rows import rows
 
 ALL = Schedulers.model_validate(
