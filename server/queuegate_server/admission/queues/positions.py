@@ -68,3 +68,10 @@ def text_of(value: object) -> str:
 def has_expression(text: str) -> bool:
     """Return whether a text contains an expression that an operator evaluates."""
     return any(start in text for start in _EXPRESSIONS)
+
+
+def holding_member(trail: Trail | None) -> str:
+    """Return the name of the member that holds a node, directly or in a list."""
+    if trail is not None and isinstance(trail.step, int):
+        trail = trail.above
+    return str(trail.step) if trail is not None else ""
