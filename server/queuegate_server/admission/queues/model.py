@@ -60,8 +60,6 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
 }
 """Why the names behind each placeholder cannot be checked, and the remedy."""
 LOCAL_QUEUES: Final = "localqueues"
-CLUSTER_QUEUES: Final = "clusterqueues"
-COHORTS: Final = "cohorts"
 
 
 class QueueName(NamedTuple):

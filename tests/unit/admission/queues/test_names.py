@@ -8,12 +8,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import queue_path
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, PartitionBuilder
-from queuegate_server.admission.queues.model import (
-    CLUSTER_QUEUES,
-    COHORTS,
-    LOCAL_QUEUES,
-    QueueName,
-)
+from queuegate_server.admission.queues.model import LOCAL_QUEUES, QueueName
 from queuegate_server.admission.queues.names import AmbiguousNames, InvalidQueueName, QueueNames
 from queuegate_server.settings.queue_schedulers import Schedulers
 from tests.support.rows import rows
@@ -62,8 +57,8 @@ def test_paths(scheduler: str, name: str, expected: str) -> None:
 
 def test_cluster_queues_have_a_template_of_their_own() -> None:
     for namespace in ("ml", ""):
-        assert path("kueue", "gpu", namespace, CLUSTER_QUEUES) == "root.clusterqueues.gpu"
-        assert path("kueue", "gpu", namespace, COHORTS) == "root.cohorts.gpu"
+        assert path("kueue", "gpu", namespace, "clusterqueues") == "root.clusterqueues.gpu"
+        assert path("kueue", "gpu", namespace, "cohorts") == "root.cohorts.gpu"
 
 
 @rows
