@@ -9,11 +9,9 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.browser import browser, visiting
+from tests.support.browser import visiting
 from tests.support.servers.admin_port import LISTEN, ops_address
 from tests.support.servers.queuegate_server import running_server
-
-__all__ = ["browser"]
 
 HOSTILE = b"""<!doctype html><title>odd</title><img src="http://192.0.2.1/picture.png">
 <script>alert(1); undefinedFunction()</script><input><p>no label</p>

@@ -3,12 +3,9 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.support.browser import browser, visiting
 from tests.support.servers.console_server import RunningConsole
-
-__all__ = ["browser"]
 
 pytestmark = pytest.mark.parametrize("javascript", [True, False], ids=["scripts", "no scripts"])
 
@@ -28,94 +25,75 @@ def _checks(page: Page) -> Locator:
 
 
 def test_a_pasted_policy_shows_who_gains_and_refutes_a_claim(
-    browser: Browser, console: RunningConsole, javascript: bool
+    page: Page, console: RunningConsole
 ) -> None:
-    with visiting(browser, javascript=javascript) as visit:
-        page = visit.page
-        page.goto(console.url)
-        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Change").click()
-        page.get_by_label("Policy: the text").fill(PROPOSED)
-        page.get_by_label("Claims").fill(CLAIMS)
-        page.get_by_role("button", name="Compare").click()
-        row = page.get_by_role("row").filter(has_text="root.analytics.reports")
-        expect(row).to_contain_text("+ group data-science")
-        expect(row).to_contain_text("+ user omar")
-        expect(row).to_contain_text("queues.yaml:")
-        expect(page.locator("main")).to_contain_text("2 claims, 1 refuted")
-        expect(page.locator("pre").first).to_contain_text(
-            "queuegate check --policy queues.yaml omar root.analytics.reports"
-        )
-        # The proposal is still there, to be corrected.
-        expect(page.get_by_label("Policy: the text")).to_have_value(PROPOSED)
-        expect(page.get_by_label("Claims")).to_have_value(CLAIMS)
-        assert (visit.dialogs, visit.elsewhere, visit.errors) == ([], [], [])
+    page.goto(console.url)
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Change").click()
+    page.get_by_label("Policy: the text").fill(PROPOSED)
+    page.get_by_label("Claims").fill(CLAIMS)
+    page.get_by_role("button", name="Compare").click()
+    row = page.get_by_role("row").filter(has_text="root.analytics.reports")
+    expect(row).to_contain_text("+ group data-science")
+    expect(row).to_contain_text("+ user omar")
+    expect(row).to_contain_text("queues.yaml:")
+    expect(page.locator("main")).to_contain_text("2 claims, 1 refuted")
+    expect(page.locator("pre").first).to_contain_text(
+        "queuegate check --policy queues.yaml omar root.analytics.reports"
+    )
+    # The proposal is still there, to be corrected.
+    expect(page.get_by_label("Policy: the text")).to_have_value(PROPOSED)
+    expect(page.get_by_label("Claims")).to_have_value(CLAIMS)
 
 
 def test_an_uploaded_policy_shows_which_people_gain(
-    browser: Browser, console: RunningConsole, javascript: bool, tmp_path: Path
+    page: Page, console: RunningConsole, tmp_path: Path
 ) -> None:
     file = tmp_path / "queues.yaml"
     file.write_text(PROPOSED)
-    with visiting(browser, javascript=javascript) as visit:
-        page = visit.page
-        page.goto(f"{console.url}change")
-        page.get_by_label("Or a file").set_input_files(file)
-        page.get_by_label("Show people instead of names").check()
-        page.get_by_role("button", name="Compare").click()
-        row = page.get_by_role("row").filter(has_text="root.analytics.reports")
-        expect(row).to_contain_text("+ user dana")
-        expect(row).to_contain_text("+ user omar")
-        expect(row).not_to_contain_text("group")
+    page.goto(f"{console.url}change")
+    page.get_by_label("Or a file").set_input_files(file)
+    page.get_by_label("Show people instead of names").check()
+    page.get_by_role("button", name="Compare").click()
+    row = page.get_by_role("row").filter(has_text="root.analytics.reports")
+    expect(row).to_contain_text("+ user dana")
+    expect(row).to_contain_text("+ user omar")
+    expect(row).not_to_contain_text("group")
 
 
-def test_health_shows_the_last_error_of_a_resolver(
-    browser: Browser, console: RunningConsole, javascript: bool
-) -> None:
-    with visiting(browser, javascript=javascript) as visit:
-        page = visit.page
-        page.goto(console.url)
-        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Health").click()
-        row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="directory"))
-        expect(row).to_contain_text("closed")
-        expect(row).to_contain_text("connection refused")
-        reload = page.get_by_role("table", name="Recent policy loads")
-        expect(reload).to_contain_text("succeeded")
-        expect(page.locator("main")).to_contain_text("Nothing needs attention.")
-        assert (visit.dialogs, visit.elsewhere, visit.errors) == ([], [], [])
+def test_health_shows_the_last_error_of_a_resolver(page: Page, console: RunningConsole) -> None:
+    page.goto(console.url)
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Health").click()
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="directory"))
+    expect(row).to_contain_text("closed")
+    expect(row).to_contain_text("connection refused")
+    reload = page.get_by_role("table", name="Recent policy loads")
+    expect(reload).to_contain_text("succeeded")
+    expect(page.locator("main")).to_contain_text("Nothing needs attention.")
 
 
-def test_a_denial_leads_to_its_explanation(
-    browser: Browser, console: RunningConsole, javascript: bool
-) -> None:
-    with visiting(browser, javascript=javascript) as visit:
-        page = visit.page
-        page.goto(console.url)
-        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Denials").click()
-        rows = _checks(page)
-        expect(rows).to_have_count(6)
-        expect(rows.first).to_contain_text("nobody")
-        page.get_by_label("User").fill("dana")
-        page.get_by_role("button", name="Filter").click()
-        expect(rows).to_have_count(1)
-        expect(rows).to_contain_text("root.engineering.ci")
-        rows.get_by_role("link", name="Check again: dana").click()
-        expect(page.get_by_label("User", exact=True)).to_have_value("dana")
-        expect(page.locator("main")).to_contain_text("denied")
-        assert (visit.dialogs, visit.elsewhere, visit.errors) == ([], [], [])
+def test_a_denial_leads_to_its_explanation(page: Page, console: RunningConsole) -> None:
+    page.goto(console.url)
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Denials").click()
+    rows = _checks(page)
+    expect(rows).to_have_count(6)
+    expect(rows.first).to_contain_text("nobody")
+    page.get_by_label("User").fill("dana")
+    page.get_by_role("button", name="Filter").click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("root.engineering.ci")
+    rows.get_by_role("link", name="Check again: dana").click()
+    expect(page.get_by_label("User", exact=True)).to_have_value("dana")
+    expect(page.locator("main")).to_contain_text("denied")
 
 
-def test_denials_are_filtered_by_queue_and_outcome(
-    browser: Browser, console: RunningConsole, javascript: bool
-) -> None:
-    with visiting(browser, javascript=javascript) as visit:
-        page = visit.page
-        page.goto(f"{console.url}denials?queue=root.engineering")
-        expect(_checks(page)).to_have_count(4)
-        page.get_by_label("Outcome").select_option("could not be decided")
-        page.get_by_role("button", name="Filter").click()
-        expect(_checks(page)).to_have_count(1)
-        expect(_checks(page)).to_contain_text("resolver_unavailable")
-        page.get_by_role("link", name="Show all").click()
-        expect(_checks(page)).to_have_count(6)
-        page.goto(f"{console.url}denials?user=somebody")
-        expect(page.locator("main")).to_contain_text("No denied request matches the filter.")
+def test_denials_are_filtered_by_queue_and_outcome(page: Page, console: RunningConsole) -> None:
+    page.goto(f"{console.url}denials?queue=root.engineering")
+    expect(_checks(page)).to_have_count(4)
+    page.get_by_label("Outcome").select_option("could not be decided")
+    page.get_by_role("button", name="Filter").click()
+    expect(_checks(page)).to_have_count(1)
+    expect(_checks(page)).to_contain_text("resolver_unavailable")
+    page.get_by_role("link", name="Show all").click()
+    expect(_checks(page)).to_have_count(6)
+    page.goto(f"{console.url}denials?user=somebody")
+    expect(page.locator("main")).to_contain_text("No denied request matches the filter.")

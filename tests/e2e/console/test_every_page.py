@@ -7,10 +7,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.console.page_urls import EXAMPLES
-from tests.support.browser import browser, visiting
+from tests.support.browser import visiting
 from tests.support.servers.console_server import RunningConsole
-
-__all__ = ["browser"]
 
 PROPOSED = Path("examples/queues.yaml").read_text().replace('submitacl: "*"', "submitacl: omar")
 CLAIMS = "claims: [nobody may submit root.sandbox, no new access compared with served]"

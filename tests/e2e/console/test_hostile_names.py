@@ -6,10 +6,8 @@ from playwright.sync_api import Browser, expect
 from tests.e2e.console.harmless import assert_harmless
 from tests.e2e.console.page_urls import hostile as hostile_pages
 from tests.support import xss_corpus
-from tests.support.browser import browser, visiting
+from tests.support.browser import visiting
 from tests.support.servers.console_server import HOSTILE_PARTITION, RunningConsole
-
-__all__ = ["browser"]
 
 PAIRS = [*zip(xss_corpus.NAMES, xss_corpus.QUEUES, strict=True)]
 

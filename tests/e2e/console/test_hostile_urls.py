@@ -6,10 +6,8 @@ from playwright.sync_api import Browser
 from tests.e2e.console.harmless import assert_harmless
 from tests.e2e.console.page_urls import misspelt
 from tests.support import xss_corpus
-from tests.support.browser import browser, visiting
+from tests.support.browser import visiting
 from tests.support.servers.console_server import RunningConsole
-
-__all__ = ["browser"]
 
 
 @pytest.mark.parametrize("number", range(0, len(xss_corpus.NAMES), 8))

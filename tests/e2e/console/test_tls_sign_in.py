@@ -9,12 +9,10 @@ import trustme
 from playwright.sync_api import Browser, expect
 
 from tests.integration.security.authorities import Authority
-from tests.support.browser import browser, visiting
+from tests.support.browser import visiting
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.servers.admin_port import ops_address
 from tests.support.servers.queuegate_server import running_server
-
-__all__ = ["browser"]
 
 TOKEN: Final = "0123456789" * 4
 

@@ -14,12 +14,10 @@ from queuegate_server.fleet.view import WEBHOOK, QueueDecisions
 from queuegate_server.settings.fleet import Fleet as FleetSettings
 from tests.e2e.console.harmless import assert_harmless
 from tests.support import xss_corpus
-from tests.support.browser import browser, visiting
+from tests.support.browser import visiting
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, ops_address
 from tests.support.servers.fleet import SECRET, Fleet, running_fleet
-
-__all__ = ["browser"]
 
 CONSOLE = (*LISTEN, "--set", "console.enabled=true")
 SIGNER = Signer(SECRET.encode(), "status")
