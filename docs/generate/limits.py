@@ -7,8 +7,8 @@ from docs.generate import caller_limits
 from docs.generate.markdown import page, table
 from queuegate import _channel, user_info
 from queuegate.gate import bounds, replica, state
+from queuegate_server.admin import bodies, http, keep_alive
 from queuegate_server.admin import connections as ports
-from queuegate_server.admin import http
 from queuegate_server.admission.annotations import yunikorn_settings
 from queuegate_server.admission.queues import (
     messages,
@@ -58,6 +58,8 @@ from queuegate_server.rpc import (
 from queuegate_server.settings import admission as queue_settings
 from queuegate_server.settings import callers, listeners, load
 from queuegate_server.sync import barrier, change_log, compiler, connected, session
+from queuegate_server.transports.http import server as http_port
+from queuegate_server.transports.http import strict_json
 
 _INTRODUCTION: Final = """\
 Every input has a limit, so that no caller or file can exhaust the server. This page lists the
@@ -97,6 +99,10 @@ def generate() -> str:
         "## Answers of an identity provider",
         "A lookup whose answers exceed one of these fails. A pause that exceeds its bound is cut.",
         table(head, _answers()),
+        "## HTTP",
+        "Requests over HTTP become calls, which meet the limits above. A request that exceeds one"
+        " of these is answered with an HTTP error.",
+        table(head, _http_port()),
         "## The operations port",
         table(head, _operations_port()),
         "## The web console",
@@ -271,6 +277,20 @@ def _reloads() -> list[tuple[str, str]]:
         ("Elapsed time", f"{parser.WALL_SECONDS_PER_CPU_SECOND} times the processor time"),
         ("Findings in all files, and in `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
         ("Message or remedy of a finding", f"{_count(diagnostics.MAX_MESSAGE)} characters"),
+    ]
+
+
+def _http_port() -> list[tuple[str, str]]:
+    return [
+        ("Body whose caller need not be known yet", _size(http_port.SMALL_BODY_BYTES)),
+        ("Larger bodies that arrive at the same time", _size(http_port.MAX_BODIES)),
+        ("Wait of a larger body for others", f"{http_port.WAIT_SECONDS:g} s"),
+        ("Time for a body to arrive", f"{http_port.BODY_SECONDS:g} s"),
+        ("Entries of arrays and objects in a body", _count(strict_json.MAX_ENTRIES)),
+        ("Headers of a request, in all", _size(ports.MAX_HEAD_BYTES)),
+        ("Time for a response to be read", f"{bodies.RESPONSE_SECONDS:g} s"),
+        ("Time for the first request of a connection", f"{keep_alive.FIRST_REQUEST_SECONDS:g} s"),
+        ("Time between two requests of a connection", f"{keep_alive.KEEP_ALIVE_SECONDS:g} s"),
     ]
 
 

@@ -258,6 +258,8 @@ def _kind(annotation: Any, metadata: list[Any]) -> str:
         return _kind(next(each for each in arguments if each is not NoneType), metadata)
     if origin is tuple:
         return f"list of {_plural(_kind(arguments[0], []))}"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"by name: {_kind(arguments[1], [])}"
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         arguments = tuple(each.value for each in annotation)
     if arguments:

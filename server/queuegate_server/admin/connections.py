@@ -12,8 +12,7 @@ from aiohttp.http_parser import RawRequestMessage
 
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.runtime import pauses
-from queuegate_server.runtime.tcp import address_of, open_tcp
-from queuegate_server.settings.listeners import HostPort
+from queuegate_server.runtime.tcp import address_of
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
@@ -284,7 +283,7 @@ def _drop_frames(error: BaseException | None) -> None:
 C = TypeVar("C", bound=Connection)
 
 
-def discard_body(request: web.Request) -> None:
+def discard_body(request: web.BaseRequest) -> None:
     """Drop the rest of a body that has not been read when the response begins."""
     if isinstance(request.protocol, Connection) and not request.content.is_eof():
         request.protocol.discard()
@@ -307,17 +306,17 @@ PROBE_BOUNDS: Final = Bounds(
 
 
 class HttpConnections(Generic[C]):
-    """A listening socket and its accepted connections."""
+    """A bound socket and its accepted connections."""
 
     def __init__(
         self,
-        address: HostPort,
+        listening: socket.socket,
         certificate: CertificateReloader | None,
         bounds: Bounds,
         connect: Callable[[web.Server, dict[C, None]], C],
         log: logging.Logger,
     ) -> None:
-        """Bind the address. HTTPS is used if there is a certificate. Raises CannotListen.
+        """Serve on a bound socket. HTTPS is used if there is a certificate.
 
         New connections use the most recently loaded certificate. `connect` creates a connection,
         given the HTTP server and the counted connections.
@@ -326,7 +325,7 @@ class HttpConnections(Generic[C]):
         self._bounds = bounds
         self._connect = connect
         self._log = log
-        self.socket = open_tcp(*address)
+        self.socket = listening
         self.socket.setblocking(False)
         self.address = address_of(self.socket)
         """The address with the port in use."""

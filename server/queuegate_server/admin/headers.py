@@ -13,7 +13,7 @@ MAX_QUERY_FIELDS: Final = 50
 """The maximum number of fields in a query string. Pages use fewer than ten."""
 
 
-def media_type(request: web.Request) -> str:
+def media_type(request: web.BaseRequest) -> str:
     """Return a request's media type in lowercase, without parameters, or "" if there is none."""
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 

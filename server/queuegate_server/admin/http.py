@@ -23,6 +23,7 @@ from queuegate_server.admin.connections import (
 )
 from queuegate_server.admin.readiness import versions
 from queuegate_server.files.certificates import CertificateReloader
+from queuegate_server.runtime.tcp import open_tcp
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
@@ -89,7 +90,7 @@ class AdminServer:
         self._in_site = 0
         line_bytes = MAX_LINE_BYTES if site is None else site.max_line_bytes
         self._connections = HttpConnections(
-            address,
+            open_tcp(*address),
             certificate,
             PROBE_BOUNDS,
             lambda server, connections: ProbeConnection(server, connections, line_bytes),

@@ -251,6 +251,9 @@ def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
     for position, listener in enumerate(settings.listen):
         if listener.tls:
             yield ("listen", position, "tls"), listener.tls
+    for position, listener in enumerate(settings.http.listen):
+        if listener.tls:
+            yield ("http", "listen", position, "tls"), listener.tls
     if settings.ops.tls:
         yield ("ops", "tls"), settings.ops.tls
     if (webhook := settings.admission.tls) is not None:

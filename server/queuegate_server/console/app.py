@@ -11,19 +11,13 @@ from importlib import resources
 from math import ceil
 from typing import Final
 
-import grpc
 from aiohttp import web
 
 from queuegate_server.admin.headers import cookie, has_long_query
 from queuegate_server.admin.http import ADMIT, Handler, Site
+from queuegate_server.admin.http_call import HttpCall, is_loopback_host
 from queuegate_server.console.attention import problems
-from queuegate_server.console.callers import (
-    HttpCall,
-    identifies_itself,
-    is_embedded_elsewhere,
-    is_loopback_host,
-    is_own_origin,
-)
+from queuegate_server.console.callers import is_embedded_elsewhere, is_own_origin
 from queuegate_server.console.forms import first_values, posted_fields
 from queuegate_server.console.pages import PAGES
 from queuegate_server.console.rendering import environment, render
@@ -42,6 +36,7 @@ from queuegate_server.rpc.authentication import Authenticator, Principal, set_cu
 from queuegate_server.rpc.authorization import RateLimiter
 from queuegate_server.rpc.errors import PermissionDenied, Unauthenticated, to_status
 from queuegate_server.settings.callers import Role
+from queuegate_server.transports.http.failures import HTTP_STATUSES
 
 _LOG = logging.getLogger("queuegate_server.console")
 COOKIE: Final = "queuegate_session"
@@ -81,15 +76,6 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "Vary": "HX-Request",
 }
-_HTTP: Final = {
-    grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.UNAUTHENTICATED: 401,
-    grpc.StatusCode.PERMISSION_DENIED: 403,
-    grpc.StatusCode.NOT_FOUND: 404,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
-    grpc.StatusCode.UNAVAILABLE: 503,
-}
-"""HTTP statuses by gRPC status. Any other gRPC status maps to 500."""
 
 
 class ConsoleSite:
@@ -224,7 +210,8 @@ class ConsoleSite:
         """
         if has_long_query(request):
             raise web.HTTPBadRequest
-        if identifies_itself(request, self._authenticator):
+        # A page of another site cannot make the browser send a token in a header.
+        if self._authenticator.knows_token(HttpCall(request, None, local_port=False)):
             return
         if self._local_port and not is_loopback_host(request):
             raise web.HTTPMisdirectedRequest
@@ -338,7 +325,7 @@ class ConsoleSite:
             status, text = error.status, _EXPLANATIONS.get(error.status, "")
         else:
             failure = to_status(error)
-            status, text = _HTTP.get(failure.code, 500), failure.proto.message
+            status, text = HTTP_STATUSES.get(failure.code, 500), failure.proto.message
         return await self._message(request, status, text, principal)
 
     async def _page(

@@ -40,6 +40,10 @@ class Services:
     annotator: Annotator
     addresses: Sequence[str]
     """The gRPC addresses; empty until bound."""
+    http_addresses: Sequence[str]
+    """The addresses of HTTP; empty until bound, and unless it is configured."""
+    http_counts: Mapping[tuple[str, int], int]
+    """The number of responses over HTTP by endpoint and status."""
     sign_ins: dict[str, int]
     """The number of sign-in attempts by result."""
 

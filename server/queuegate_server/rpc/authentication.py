@@ -155,6 +155,13 @@ class Authenticator:
             " that the server knows"
         )
 
+    def knows_token(self, context: _CallContext) -> bool:
+        """Return whether a bearer token identifies the caller."""
+        try:
+            return self.identify(context).has_token
+        except (Unauthenticated, PermissionDenied):
+            return False
+
     def certificate_expiry(self, context: _CallContext) -> float:
         """Return the certificate's expiry in Unix seconds; infinity if the caller has none."""
         certificate = self._certificate(context.auth_context())

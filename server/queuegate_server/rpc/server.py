@@ -77,8 +77,7 @@ def _handler(
         serve = _without_trust(serve)
     name, service = method.full_name, method.containing_service.full_name
     kind = "bidi_stream" if method.client_streaming else "unary"
-    counter = MethodCounters(kind, service, method.name)
-    counters.append(counter)
+    counter = _counter(counters, MethodCounters(kind, service, method.name))
     if method.client_streaming:
         stream = end_stream(name, counter, authorizer.stream(name, serve))
         if tracer is not None:
@@ -91,3 +90,12 @@ def _handler(
     if tracer is not None:
         unary = tracer.unary(name, unary)
     return grpc.unary_unary_rpc_method_handler(unary)
+
+
+def _counter(counters: list[MethodCounters], new: MethodCounters) -> MethodCounters:
+    """Return the counter of a method, which all transports share."""
+    for each in counters:
+        if (each.service, each.method) == (new.service, new.method):
+            return each
+    counters.append(new)
+    return new

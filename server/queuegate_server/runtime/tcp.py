@@ -37,6 +37,11 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
     return _bind(host, port, shared=True)
 
 
+def share_tcp(host: str, port: int) -> socket.socket:
+    """Bind a port that was reserved for several processes. Raises CannotListen."""
+    return _bind(host, port, shared=True)
+
+
 def check_free(host: str, port: int) -> None:
     """Raise CannotListen if another process is listening on any of a host's addresses.
 
@@ -62,7 +67,8 @@ def check_free(host: str, port: int) -> None:
 
 def address_of(opened: socket.socket) -> str:
     """Return a socket's local address as text."""
-    return _text(*opened.getsockname()[:2])
+    name = opened.getsockname()
+    return f"unix:{name}" if isinstance(name, str) else _text(*name[:2])
 
 
 _address_infos = partial(socket.getaddrinfo, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -77,7 +77,7 @@ async def serve(
     bound: list[str] = []
     try:
         if worker is None:
-            bound = await _listen(parts, addresses)
+            bound = await _listen(parts, addresses, settings)
         else:
             await worker.open(
                 reload=config.reload,
@@ -86,7 +86,7 @@ async def serve(
             )
         if await load_first(parts.core, stop):
             if worker is not None:
-                bound = await _listen(parts, addresses)
+                bound = await _listen(parts, addresses, settings)
             parts.health.set_serving(serving=True)
             parts.readiness.phase = Phase.SERVING
             tasks.add(asyncio.create_task(parts.listeners.watch()))
@@ -103,8 +103,7 @@ async def serve(
             await stop.wait()
             notifier.stopping()
             _LOG.info("draining", extra={"grace_seconds": config.settings.drain.grace})
-            parts.health.set_serving(serving=False)
-            parts.readiness.phase = Phase.DRAINING
+            _drain(parts)
             await asyncio.sleep(config.settings.drain.delay)
     finally:
         for task in tasks:
@@ -117,11 +116,11 @@ async def serve(
 
 
 def _addresses(settings: Settings, worker: WorkerClient | None) -> list[ListenAddress]:
-    """Return the addresses to listen on; workers use the ports reserved by their supervisor.
-
-    Raises CannotListen.
+    """Return the addresses of gRPC, then those of HTTP; workers use the ports reserved by their
+    supervisor. Raises CannotListen.
     """
-    addresses = [listener.parsed for listener in settings.listen]
+    listeners = (*settings.listen, *settings.http.listen)
+    addresses = [listener.parsed for listener in listeners]
     if worker is None:
         for address in addresses:
             check_free(address.host, address.port)
@@ -172,6 +171,8 @@ def _console(settings: Settings, parts: ServerParts) -> "Site":
             certificates=parts.listeners.certificates,
             readiness=parts.readiness,
             addresses=parts.listeners.addresses,
+            http_addresses=parts.listeners.http_addresses,
+            http_counts={} if parts.http is None else parts.http.server.counts,
             annotator=Annotator(lambda: parts.core.reloader.served_texts),
             sign_ins=parts.sign_ins,
         ),
@@ -198,10 +199,25 @@ class _SingleProcess:
         return self._metrics()
 
 
-async def _listen(parts: ServerParts, addresses: list[ListenAddress]) -> list[str]:
-    bound = parts.listeners.bind(parts.server, addresses)
+async def _listen(
+    parts: ServerParts, addresses: list[ListenAddress], settings: Settings
+) -> list[str]:
+    """Listen on all addresses. Return those of gRPC, with the actual ports. Raises CannotListen."""
+    count = len(settings.listen)
+    bound = parts.listeners.bind(parts.server, addresses[:count])
+    if parts.http is not None:
+        parts.listeners.bind_http(parts.http.ports, addresses[count:])
+        await parts.http.ports.start()
     await parts.server.start()
     return bound
+
+
+def _drain(parts: ServerParts) -> None:
+    """Tell clients and load balancers to go elsewhere, while calls are still answered."""
+    parts.health.set_serving(serving=False)
+    parts.readiness.phase = Phase.DRAINING
+    if parts.http is not None:
+        parts.http.ports.drain()
 
 
 async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float | None) -> None:
@@ -209,7 +225,10 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.core.reloader.close()
     parts.health.end_watches()
     parts.draining.set()
-    await parts.server.stop(grace)
+    stops = [parts.server.stop(grace)]
+    if parts.http is not None:
+        stops.append(parts.http.ports.stop(grace))
+    await asyncio.gather(*stops)
     # Once this process has exited, its replacement assumes that no gate still uses the old state.
     await parts.core.sync.wait_for_leases()
     await close_core(parts.core)
@@ -235,4 +254,6 @@ def _log_start(bound: list[str], parts: ServerParts, settings: Settings) -> None
     resources.warn_if_fewer_files_than(settings.limits.connections.most)
     for text in bound:
         _LOG.info("listening", extra={"address": text})
+    for text in parts.listeners.http_addresses:
+        _LOG.info("listening over HTTP", extra={"address": text})
     parts.listeners.warn()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from queuegate_server.admin.certificate import ops_certificate
+from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.safe_open import PUBLIC, PUBLICLY_WRITABLE, warn_of_mode
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.authentication import Authenticator
@@ -22,7 +23,7 @@ from queuegate_server.transports.registry import Server
 from queuegate_server.transports.sockets import bind
 
 if TYPE_CHECKING:
-    from queuegate_server.files.certificates import CertificateReloader
+    from queuegate_server.transports.http.ports import HttpPorts
 
 _LOG = logging.getLogger("queuegate_server.server.listeners")
 UNIX_SOCKET_MODE: Final = 0o660
@@ -48,6 +49,8 @@ class Listeners:
         """The certificates of the bound listeners and the operations port."""
         self.addresses: list[str] = []
         """The bound addresses, with the ports in use."""
+        self.http_addresses: list[str] = []
+        """The bound addresses of HTTP."""
         self.ops_certificate = ops_certificate(settings.ops)
         if self.ops_certificate is not None:
             self.certificates.append(self.ops_certificate)
@@ -56,6 +59,9 @@ class Listeners:
         if limits.caller_rate:
             self.rates = RateLimiter(limits.caller_rate, limits.caller_burst, clock)
         self.authorizer = Authorizer(self._authenticator, self.rates)
+        self.http_authenticator = Authenticator(callers, settings.http.listen, self._tokens, wall)
+        """Authenticates callers over HTTP."""
+        self.http_authorizer = Authorizer(self.http_authenticator, self.rates)
         port = settings.ops.listener
         self.ops_authenticator = Authenticator(callers, (port,) if port else (), self._tokens, wall)
         """Authenticates callers of the operations port."""
@@ -69,26 +75,29 @@ class Listeners:
                 add_port = partial(
                     server.add_secure_port, server_credentials=certificate.credentials
                 )
-            text = bind(
-                add_port,
-                address,
-                UNIX_SOCKET_MODE if listener.mode is None else listener.mode,
-                owner=listener.owner,
-                group=listener.group,
-            )
-            self.addresses.append(text)
+            self.addresses.append(_bound(add_port, listener, address))
         return self.addresses
+
+    def bind_http(self, ports: "HttpPorts", addresses: Sequence[ListenAddress]) -> list[str]:
+        """Bind each address of HTTP; return them with the actual ports. Raises CannotListen."""
+        for listener, address in zip(self._settings.http.listen, addresses, strict=True):
+            if (certificate := _certificate(listener)) is not None:
+                self.certificates.append(certificate)
+            open_port = partial(ports.open, address, certificate)
+            self.http_addresses.append(_bound(open_port, listener, address))
+        return self.http_addresses
 
     def warn(self) -> None:
         """Log warnings about settings that are valid but insecure or ineffective."""
-        for listener in self._settings.listen:
+        listeners = (*self._settings.listen, *self._settings.http.listen)
+        for listener in listeners:
             if listener.is_open:
                 _LOG.warning(
                     "listening in plaintext beyond this machine: anyone on the network path can"
                     " read and change calls",
                     extra={"address": listener.address},
                 )
-        remote = [each.address for each in self._settings.listen if not each.parsed.is_local]
+        remote = [each.address for each in listeners if not each.parsed.is_local]
         callers = self._settings.callers
         if remote and not callers.certificates and not callers.tokens:
             _LOG.warning(
@@ -111,7 +120,9 @@ class Listeners:
 
     def _sensitive_files(self) -> Iterator[tuple[Path, int]]:
         """Yield each sensitive file with the mode bits that should not be set."""
-        for tls in (*(each.tls for each in self._settings.listen), self._settings.ops.tls):
+        settings = self._settings
+        listeners = (*settings.listen, *settings.http.listen)
+        for tls in (*(each.tls for each in listeners), settings.ops.tls):
             if tls is not None:
                 yield tls.key_file, PUBLIC
                 if tls.client_ca_file is not None:
@@ -122,6 +133,7 @@ class Listeners:
     async def reconfigure(self, callers: Callers) -> None:
         """Apply the rights in `callers`, and reload certificates and tokens."""
         self._authenticator.reconfigure(callers)
+        self.http_authenticator.reconfigure(callers)
         self.ops_authenticator.reconfigure(callers)
         async with asyncio.TaskGroup() as group:
             for watched in self._watched():
@@ -136,7 +148,7 @@ class Listeners:
             for watched in self._watched():
                 group.create_task(watched.watch())
 
-    def _watched(self) -> "list[CertificateReloader | TokenFile]":
+    def _watched(self) -> list[CertificateReloader | TokenFile]:
         tokens = [] if self._tokens is None else [self._tokens]
         return [*self.certificates, *tokens]
 
@@ -153,3 +165,24 @@ def _credentials(listener: Listener) -> ReloadingCredentials | None:
         return ReloadingCredentials(listener.tls, listener.address) if listener.tls else None
     except BadFile as error:
         raise CannotListen(f"{listener.address!r}: {error}") from None
+
+
+def _certificate(listener: Listener) -> CertificateReloader | None:
+    tls = listener.tls
+    if tls is None:
+        return None
+    files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
+    try:
+        return CertificateReloader(*files, listener=listener.address)
+    except BadFile as error:
+        raise CannotListen(f"{listener.address!r}: {error}") from None
+
+
+def _bound(add_port: Callable[[str], int], listener: Listener, address: ListenAddress) -> str:
+    return bind(
+        add_port,
+        address,
+        UNIX_SOCKET_MODE if listener.mode is None else listener.mode,
+        owner=listener.owner,
+        group=listener.group,
+    )

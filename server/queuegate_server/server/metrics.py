@@ -26,7 +26,7 @@ class _Collector(Collector):
     def collect(self) -> Iterator[Metric]:
         parts = self._parts
         samples = core_samples(parts.core, parts.readiness)
-        for read in (_calls, _sync, _certificates):
+        for read in (_calls, _http, _sync, _certificates):
             samples |= read(parts)
         yield from families(samples)
 
@@ -47,6 +47,22 @@ def _calls(parts: ServerParts) -> dict[str, Samples]:
         "queuegate_calls_in_progress": [((), limit.running)],
         "queuegate_calls_limit": [((), limit.limit)],
         "queuegate_calls_refused": by_label(limit.refused),
+    }
+
+
+def _http(parts: ServerParts) -> dict[str, Samples]:
+    servers = [] if parts.http is None else [parts.http.server]
+    return {
+        "queuegate_http_requests": [
+            ((endpoint, str(status)), count)
+            for server in servers
+            for (endpoint, status), count in server.counts.items()
+        ],
+        "queuegate_http_request_seconds": [
+            ((endpoint,), durations.buckets(), durations.sum)
+            for server in servers
+            for endpoint, durations in server.durations.items()
+        ],
     }
 
 

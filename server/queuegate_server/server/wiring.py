@@ -3,7 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from grpc_health.v1 import health_pb2_grpc
 
@@ -34,6 +34,9 @@ from queuegate_server.transports import registry
 from queuegate_server.transports.registry import Server
 from queuegate_server.transports.stalls import Refusal
 
+if TYPE_CHECKING:
+    from queuegate_server.server.http import HttpParts
+
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
     user_groups_pb2.DESCRIPTOR.services_by_name["UserGroupService"],
@@ -63,6 +66,8 @@ class ServerParts:
     tracer: Tracer | None
     calls: list[MethodCounters]
     sync_streams_limit: int
+    http: "HttpParts | None"
+    """The HTTP server; None unless it is configured."""
     sign_ins: dict[str, int]
     """Console sign-in attempts by result; empty without a console."""
 
@@ -149,6 +154,13 @@ def build_server(
     interceptors = Interceptors(calls, tracer, call_limit, listeners.authorizer)
     for service, servicer in zip(_SERVICES, servicers, strict=True):
         register(server, service, servicer, interceptors)
+    http = None
+    if settings.http.listen:
+        from queuegate_server.server.http import build_http  # noqa: PLC0415 - slow, optional
+
+        http = build_http(settings, listeners, queue, shares_port=worker is not None)
+        over_http = interceptors._replace(authorizer=listeners.http_authorizer)
+        register(http.server, _SERVICES[0], access, over_http)
     names = [service.full_name for service in _SERVICES]
     health_servicer = health.HealthServicer(names)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
@@ -171,5 +183,6 @@ def build_server(
         tracer=tracer,
         calls=calls,
         sync_streams_limit=settings.sync.streams,
+        http=http,
         sign_ins=dict.fromkeys(SIGN_INS, 0) if settings.console.enabled else {},
     )

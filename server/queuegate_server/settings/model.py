@@ -27,6 +27,7 @@ from queuegate_server.identity.resolver_types import (
 from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.fleet import Fleet
+from queuegate_server.settings.http import Http
 from queuegate_server.settings.limits import Drain, Limits, Sync
 from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FilePath, ListenerList
 from queuegate_server.settings.observability import Audit, Console, Log, Ops, Tracing, lower
@@ -205,6 +206,7 @@ class Settings(Section):
 
     listen: ListenerList = DEFAULT_LISTENERS
     """The addresses to listen on, and the protection of each."""
+    http: Http = Http()
     callers: Callers = Callers()
     reflection: bool = True
     """Whether to serve gRPC reflection to callers with the role read."""
@@ -292,7 +294,8 @@ class Settings(Section):
     def _fits_together(self) -> Self:
         if self.policies and self.policy.is_set:
             raise _error_at(("policies",), "set either policy or policies, not both")
-        if self.workers > 1 and any(each.parsed.path for each in self.listen):
+        served = (*self.listen, *self.http.listen)
+        if self.workers > 1 and any(each.parsed.path for each in served):
             message = "several workers cannot listen on a Unix socket; use workers: 1"
             raise _error_at(("workers",), message)
         followed = sum(source.is_followed for source in self.sources)
@@ -303,13 +306,13 @@ class Settings(Section):
             raise _error_at(("workers",), message)
         if self.console.enabled and (message := self._console_fault()):
             raise _error_at(("console", "enabled"), message)
-        listeners = (*self.listen, self.ops.listener if self.console.enabled else None)
+        listeners = (*served, self.ops.listener if self.console.enabled else None)
         if self.callers.certificates and not any(
             each and each.tls and each.tls.client_ca_file for each in listeners
         ):
             message = (
                 "callers cannot present certificates: set tls.client_ca_file for an address of"
-                " listen, or remove the certificates"
+                " listen or http.listen, or remove the certificates"
             )
             raise _error_at(("callers", "certificates"), message)
         return self

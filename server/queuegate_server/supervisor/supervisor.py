@@ -118,7 +118,7 @@ class Supervisor:
             WorkerError: A worker exited before all workers were serving.
         """
         with contextlib.ExitStack() as stack:
-            for listener in self._settings.listen:
+            for listener in (*self._settings.listen, *self._settings.http.listen):
                 address = listener.parsed
                 # This fails if another server, perhaps with a different policy, listens there.
                 reserved = stack.enter_context(reserve_tcp(address.host, address.port))

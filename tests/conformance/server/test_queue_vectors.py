@@ -1,5 +1,6 @@
 """The vectors of queues over a real socket."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,13 @@ from queuegate.v1 import (
 )
 from tests.support.gates import KINDS, live_gate
 from tests.support.servers.contract import SUBMIT, check, violations
+from tests.support.servers.http_port import (
+    EVALUATION,
+    LISTEN,
+    connect,
+    exchange,
+    http_address,
+)
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["documents"]
@@ -28,7 +36,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(policy: Path) -> Iterator[RunningServer]:
-    with running_server("--policy", str(policy), *ADMIN) as started:
+    with running_server("--policy", str(policy), *LISTEN, *ADMIN) as started:
         yield started
 
 
@@ -61,6 +69,45 @@ def test_queue_vectors(document: dict[str, Any], server: RunningServer, policy: 
             elif asked["queue"].startswith("root.@recovery@.") and asked["access"] == "submit":
                 expected = False
             assert outcome == expected, asked
+
+
+def test_http_answers_as_grpc(server: RunningServer, policy: Path) -> None:
+    with (
+        queuegate.Client(server.address, timeout=60) as client,
+        contextlib.closing(connect(http_address(server))) as opened,
+    ):
+        for document in DOCUMENTS:
+            policy.write_text(document["yaml"])
+            assert client.reload()
+            for asked in document["questions"]:
+                question = {key: asked[key] for key in ("partition", "access", "groups")}
+                expected = outcome(client, asked, question)
+                reply = exchange(opened, EVALUATION, over_http(asked))
+                if isinstance(expected, queuegate.Decision):
+                    found = reply.content
+                    context = found["context"]
+                    assert (found["decision"], context["reason"], context.get("queue", "")) == (
+                        expected.allowed,
+                        str(expected.reason),
+                        expected.matched_queue,
+                    ), asked
+                    assert context["policy_revision"] == expected.policy_revision
+                else:
+                    # Also what the client refuses itself, such as a user without a name.
+                    assert reply.status == 400, (asked, reply)
+
+
+def over_http(asked: dict[str, Any]) -> dict[str, Any]:
+    properties = {"groups": asked["groups"]}
+    return {
+        "subject": {"type": "user", "id": asked["user"], "properties": properties},
+        "action": {"name": asked["access"]},
+        "resource": {
+            "type": "queue",
+            "id": asked["queue"],
+            "properties": {"partition": asked["partition"]},
+        },
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,6 +12,8 @@ import queuegate
 from tests.support.client_calls import arguments
 from tests.support.gates import KINDS, live_gate
 from tests.support.generators.yarn import configuration
+from tests.support.http_client import HttpClient
+from tests.support.servers.http_port import http_address
 from tests.support.servers.queuegate_server import RunningServer, running_server
 from tests.support.yarn_vectors import VECTORS, readings
 
@@ -74,7 +76,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         policies.append({**policy, "daemon_user": asked.get("rm_user") or ""})
         partitions[name] = {"semantics": semantics}
     settings = folder / "queuegate.yaml"
-    settings.write_text(json.dumps({"policies": policies, "partitions": partitions}))
+    http = {"listen": "127.0.0.1:0"}
+    settings.write_text(json.dumps({"policies": policies, "partitions": partitions, "http": http}))
     with running_server("--config", str(settings)) as running:
         yield running
 
@@ -85,25 +88,43 @@ def client(server: RunningServer) -> Iterator[queuegate.Client]:
         yield asking
 
 
-@pytest.fixture(scope="module", params=["client", *KINDS])
-def asking(
+@pytest.fixture(scope="module", params=["client", "HTTP"])
+def remote(
     request: pytest.FixtureRequest, server: RunningServer, client: queuegate.Client
-) -> Iterator[queuegate.Client]:
+) -> Iterator[queuegate.Client | HttpClient]:
+    """Ask the server over gRPC, or over HTTP."""
     if request.param == "client":
         yield client
+        return
+    with HttpClient(http_address(server)) as asking:
+        yield asking
+
+
+@pytest.fixture(scope="module", params=["client", "HTTP", *KINDS])
+def asking(
+    request: pytest.FixtureRequest, server: RunningServer, client: queuegate.Client
+) -> Iterator[queuegate.Client | HttpClient]:
+    if request.param == "client":
+        yield client
+        return
+    if request.param == "HTTP":
+        with HttpClient(http_address(server)) as over_http:
+            yield over_http
         return
     with live_gate(server.address, request.param) as gate:
         yield gate
         assert gate.decided > 50
 
 
-def check(client: queuegate.Client, asked: list[queuegate.Check], expected: list[Case]) -> None:
+def check(
+    client: queuegate.Client | HttpClient, asked: list[queuegate.Check], expected: list[Case]
+) -> None:
     for case, answer in zip(expected, client.check_many(asked), strict=True):
         assert isinstance(answer, queuegate.Decision), (case, answer)
         assert answer.allowed is case[3], case
 
 
-def test_queues(asking: queuegate.Client) -> None:
+def test_queues(asking: queuegate.Client | HttpClient) -> None:
     questions = [
         queuegate.Check(
             case[1]["user"],
@@ -117,7 +138,7 @@ def test_queues(asking: queuegate.Client) -> None:
     check(asking, questions, OF_QUEUES)
 
 
-def test_acls(asking: queuegate.Client) -> None:
+def test_acls(asking: queuegate.Client | HttpClient) -> None:
     # Without a name there is no question.
     askable = [case for case in OF_ACLS if case[1]["user"]]
     assert len(askable) > 20
@@ -134,7 +155,7 @@ def test_acls(asking: queuegate.Client) -> None:
     check(asking, questions, askable)
 
 
-def test_applications(client: queuegate.Client) -> None:
+def test_applications(remote: queuegate.Client | HttpClient) -> None:
     asked = []
     for case in OF_APPS:
         app = case[1]["app"]
@@ -150,12 +171,12 @@ def test_applications(client: queuegate.Client) -> None:
                 case[1].get("target_queue") or "",
             )
         )
-    for case, answer in zip(OF_APPS, client.check_applications(asked), strict=True):
+    for case, answer in zip(OF_APPS, remote.check_applications(asked), strict=True):
         assert isinstance(answer, queuegate.Decision), (case, answer)
         assert answer.allowed is case[3], case
 
 
-def test_spark(client: queuegate.Client) -> None:
+def test_spark(remote: queuegate.Client | HttpClient) -> None:
     name = partition(OF_QUEUES[0])
     count = 0
     for vector in VECTORS:
@@ -175,9 +196,9 @@ def test_spark(client: queuegate.Client) -> None:
         count += 1
         if "error" in expect:
             with pytest.raises(queuegate.InvalidArgument):
-                client.check_application(**arguments(asked))
+                remote.check_application(**arguments(asked))
         else:
-            assert client.check_application(**arguments(asked)).allowed is expect["allowed"], (
+            assert remote.check_application(**arguments(asked)).allowed is expect["allowed"], (
                 vector["id"]
             )
     assert count > 25

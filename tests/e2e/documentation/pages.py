@@ -52,6 +52,7 @@ PAGES: Final = {
     "docs/how-to/admission-webhook.md": Page(
         module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml yaml"
     ),
+    "docs/how-to/ask-over-http.md": Page(not_run=3),
     "docs/how-to/decide-in-the-shim.md": Page((environments.go,)),
     "docs/how-to/deploy-fleet.md": Page(
         module="e2e/documentation/test_kubernetes.py", not_run=6, blocks="yaml yaml yaml yaml"

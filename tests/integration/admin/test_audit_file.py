@@ -7,6 +7,7 @@ import stat
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,7 +166,7 @@ def test_files_keep_their_size_after_an_outage(tmp_path: Path) -> None:
     """The buffer may hold more than a file, and more than the disk has room for."""
     folder = tmp_path / "logs"
     folder.mkdir()
-    changes = {"when_unwritable": "drop", "max_size": "4KiB", "keep": 20}
+    changes: dict[str, Any] = {"when_unwritable": "drop", "max_size": "4KiB", "keep": 20}
     with audited_server(tmp_path, "logs/audit.log", **changes) as (server, client):
         folder.rename(tmp_path / "elsewhere")
         for _ in range(60):

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 
+from queuegate_server.admin.bodies import RequestRefusal
 from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
-from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.endpoints import Answer, Endpoint, Handle
 from queuegate_server.admission.server.review import MalformedReview
 from queuegate_server.admission.server.routes import routes

@@ -17,6 +17,7 @@ from tests.support.atomic_files import replace
 from tests.support.console_http import Browser
 from tests.support.eventually import eventually
 from tests.support.servers.console_server import RunningConsole, running_console
+from tests.support.servers.http_port import EVALUATION, asked, http_address, send
 from tests.support.sync_stream import SyncStream
 
 EXAMPLE = Path("examples/queues.yaml").read_text()
@@ -167,6 +168,15 @@ def test_health_shows_what_gates_say_about_themselves(tmp_path: Path) -> None:
             stream.close()
         eventually(lambda: "rm/<i>1 for up to 3 min" in health(), expected=True)
         assert "<i>" not in browser.get("health").text
+
+
+def test_health_shows_requests_over_http(tmp_path: Path) -> None:
+    with running_console(tmp_path, http={"listen": "127.0.0.1:0"}) as console:
+        address = http_address(console.server)
+        for user in ("sue", "lost"):
+            send(address, EVALUATION, asked(user, "submit", "root.engineering.training"))
+        page = words(Browser(console.url).get("health").text)
+    assert f"HTTP {address}: 2 requests, 1 answered with an error of the server" in page
 
 
 def test_health_shows_a_failed_reload_and_an_open_breaker(tmp_path: Path) -> None:

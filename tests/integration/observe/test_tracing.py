@@ -23,6 +23,7 @@ from queuegate_server.observe.tracing import Tracer
 from queuegate_server.settings.observability import Tracing
 from tests.support.fakes.collector import Collector, attributes
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.servers.http_port import EVALUATION, asked, http_address, send
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 from tests.support.sync_stream import sync_streams
 
@@ -55,6 +56,7 @@ def serving(folder: Path, endpoint: str, **tracing: Any) -> Any:
         "resolvers": {"corp": directory.resolver()},
         "partitions": {"default": {"resolver": "corp"}},
         "tracing": {"enabled": "true", "endpoint": endpoint, **tracing},
+        "http": {"listen": "127.0.0.1:0"},
     }
     config = settings_file(folder, settings)
     return running_server("--config", config, *ADMIN, environment=directory.environment)
@@ -113,6 +115,19 @@ def test_a_call_and_its_look_up_are_spans_of_the_callers_trace(
     sent = b"".join(span.SerializeToString() for span in collector.spans)
     for secret in (b"sue", b"staff", b"secret-queue"):
         assert secret not in sent
+
+
+def test_a_call_over_http_is_a_span_of_the_callers_trace(
+    shared: tuple[RunningServer, Collector],
+) -> None:
+    server, collector = shared
+    collector.spans.clear()
+    body = asked("tom", "submit", "root.secret-queue")
+    assert send(http_address(server), EVALUATION, body, traceparent=KEPT).content["decision"]
+    spans = collector.wait_for(2)
+    assert {span.trace_id.hex() for span in spans.values()} == {TRACE}
+    assert spans[CHECK].parent_span_id.hex() == PARENT
+    assert spans[LOOKUP].parent_span_id == spans[CHECK].span_id
 
 
 @pytest.mark.usefixtures("transport")

@@ -1,7 +1,7 @@
 """A server with an audit log, and its records."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ ALLOWED, DENIED = ("alice", "root.team"), ("bob", "root.team")
 
 @contextmanager
 def audited_server(
-    folder: Path, path: str = "audit.log", **audit: Any
+    folder: Path, path: str = "audit.log", arguments: Sequence[str] = (), **audit: Any
 ) -> Iterator[tuple[RunningServer, queuegate.Client]]:
     (folder / "queues.yaml").write_text(POLICY)
     directory = ScriptedDirectory(folder)
@@ -51,7 +51,7 @@ def audited_server(
     no_retry = queuegate.Retry(attempts=1)
     with (
         running_server(
-            "--config", settings_file(folder, settings), *LISTEN,
+            "--config", settings_file(folder, settings), *LISTEN, *arguments,
             environment=directory.environment,
         ) as server,
         queuegate.Client(server.address, timeout=60, retry=no_retry) as client,

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from queuegate_server.admin.connections import PROBE_BOUNDS, HttpConnections, ProbeConnection
-from queuegate_server.settings.listeners import HostPort
+from queuegate_server.runtime.tcp import open_tcp
 
 
 async def test_an_unexpected_error_does_not_end_the_accepting(
@@ -29,7 +29,7 @@ async def test_an_unexpected_error_does_not_end_the_accepting(
         return web.Response(text="ok")
 
     connections = HttpConnections(
-        HostPort("127.0.0.1", 0),
+        open_tcp("127.0.0.1", 0),
         None,
         PROBE_BOUNDS,
         lambda server, counted: ProbeConnection(server, counted, 2_048),

@@ -10,6 +10,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
+from queuegate_server.admin.bodies import count_entries
 from queuegate_server.admission.annotations.rules import AdmissionRequest
 from queuegate_server.admission.annotations.workloads import (
     METADATA,
@@ -17,7 +18,6 @@ from queuegate_server.admission.annotations.workloads import (
     REVISION,
     UnreadableObject,
 )
-from queuegate_server.admission.server.bodies import count_entries
 from queuegate_server.admission.server.review import KIND, decoding, read_request
 from queuegate_server.admission.server.review_limits import (
     MAX_MAP_ENTRIES,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
+from queuegate_server.admin.bodies import RequestRefusal
 from queuegate_server.admission.annotations.config_map import check_config_map, concerns_config_map
 from queuegate_server.admission.annotations.namespaces import NamespaceCache, NamespaceError
 from queuegate_server.admission.annotations.requester_groups import CannotResolve, RequesterGroups
@@ -23,8 +24,7 @@ from queuegate_server.admission.annotations.rules import (
 )
 from queuegate_server.admission.annotations.yunikorn_duties import add_duties
 from queuegate_server.admission.annotations.yunikorn_settings import YuniKornSettings
-from queuegate_server.admission.server.bodies import RequestRefusal, is_small
-from queuegate_server.admission.server.endpoints import Answer, Endpoint
+from queuegate_server.admission.server.endpoints import REVIEWS, Answer, Endpoint
 from queuegate_server.admission.server.review import ALLOWED, AdmissionResponse, deny, write_review
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.runtime.pacing import pause
@@ -156,7 +156,7 @@ class AnnotationReviews:
         return Answer(content, "denied")
 
     async def _read(self, body: bytes) -> AdmissionRequest:
-        if is_small(body):
+        if REVIEWS.is_small(body):
             return read_review(body)
         async with self._turn:
             # Decoding each large body takes milliseconds, so let other tasks run in between.

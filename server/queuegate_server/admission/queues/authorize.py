@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queuegate.policy.decision import Access
+from queuegate_server.admin.bodies import RequestRefusal
 from queuegate_server.admission.queues.messages import action, reason_text
 from queuegate_server.admission.queues.model import RequiredCheck
 from queuegate_server.admission.queues.records import QUESTIONS, QueueRecords, user_fields
 from queuegate_server.admission.queues.review_decider import CannotDecide, Requester, ReviewDecider
-from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.endpoints import Answer
 from queuegate_server.admission.server.review import MalformedReview, decoding
 from queuegate_server.admission.server.review_limits import MAX_QUESTION_BYTES, MAX_REQUEST_GROUPS

@@ -13,9 +13,9 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
+from queuegate_server.admin.bodies import count_entries
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.queues.walk import TooComplex
-from queuegate_server.admission.server.bodies import count_entries
 from queuegate_server.admission.server.review import (
     MalformedReview,
     UserInfo,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access, Decision
+from queuegate_server.admin.bodies import RequestRefusal
 from queuegate_server.admission.queues.model import Outcome, RequiredCheck
-from queuegate_server.admission.server.bodies import RequestRefusal
 from queuegate_server.admission.server.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.admission.server.user_names import name_fault
 from queuegate_server.engine import (

@@ -1,15 +1,32 @@
 """The endpoints of the webhook, whose handlers decode the request body themselves."""
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pydantic_core import PydanticCustomError
 
+from queuegate_server.admin.bodies import BodyLimits
 from queuegate_server.admission.server.review_limits import (
     DEFAULT_TIMEOUT_SECONDS,
+    LARGE_BODY_SECONDS,
+    LARGE_BODY_WAIT_SECONDS,
+    MAX_BODY_BYTES,
     MAX_TIMEOUT_SECONDS,
+    SMALL_BODY_BYTES,
+    SMALL_BODY_ENTRIES,
+    SMALL_BODY_SECONDS,
     TIMEOUT_MARGIN_SECONDS,
 )
 from queuegate_server.config_fields import seconds
+
+REVIEWS: Final = BodyLimits(
+    MAX_BODY_BYTES,
+    SMALL_BODY_BYTES,
+    SMALL_BODY_ENTRIES,
+    SMALL_BODY_SECONDS,
+    LARGE_BODY_SECONDS,
+    LARGE_BODY_WAIT_SECONDS,
+)
+"""The limits on reviews."""
 
 
 class Answer(NamedTuple):

@@ -1,17 +1,17 @@
 """The HTTPS server, which drains before it stops."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from queuegate_server.admin.bodies import error_response
 from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS, discard_body
 from queuegate_server.admin.http import Handler
-from queuegate_server.admission.server.bodies import error_response
+from queuegate_server.admin.keep_alive import InProgress, KeepAliveConnection
 from queuegate_server.admission.server.review_limits import GRACE_SECONDS
-from queuegate_server.admission.server.tls_connections import WebhookConnection, WebhookConnections
+from queuegate_server.admission.server.tls_connections import WebhookConnections
 
 _LOG = logging.getLogger("queuegate_server.admission")
 
@@ -26,9 +26,7 @@ class WebhookServer:
         middlewares: Sequence[Middleware] = (),
     ) -> None:
         self._connections = connections
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._in_progress = InProgress()
         self._draining = False
         app = web.Application(middlewares=[self._bounded, *middlewares])
         app.add_routes(routes)
@@ -50,32 +48,22 @@ class WebhookServer:
         """Stop listening, finish requests in progress, and close all connections."""
         self.drain()
         await self._connections.close()
-        try:
-            async with asyncio.timeout(GRACE_SECONDS):
-                await self._idle.wait()
-        except TimeoutError:
-            _LOG.warning("cancelling reviews in progress", extra={"in_flight": self._in_flight})
+        if not await self._in_progress.wait(GRACE_SECONDS):
+            fields = {"in_flight": self._in_progress.count}
+            _LOG.warning("cancelling reviews in progress", extra=fields)
         await self._runner.cleanup()
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = request.protocol
-        if not isinstance(connection, WebhookConnection):
-            raise TypeError("the connection is not a WebhookConnection")
-        connection.touch()
-        self._in_flight += 1
-        self._idle.clear()
-        try:
-            refusal = self._connections.refusal(request)
-            response = error_response(403, refusal) if refusal else await handler(request)
-        except web.HTTPException as error:
-            response = web.Response(status=error.status, text=f"{error.reason}\n")
-        finally:
-            connection.touch()
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
-        return response
+        if not isinstance(connection, KeepAliveConnection):
+            raise TypeError("the connection is not a KeepAliveConnection")
+        with self._in_progress.request(connection):
+            try:
+                refusal = self._connections.refusal(request)
+                return error_response(403, refusal) if refusal else await handler(request)
+            except web.HTTPException as error:
+                return web.Response(status=error.status, text=f"{error.reason}\n")
 
     async def _before_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         if self._draining or not request.content.is_eof():

@@ -24,8 +24,6 @@ LARGE_BODY_WAIT_SECONDS: Final = 1.5
 SMALL_BODY_SECONDS: Final = 5.0
 LARGE_BODY_SECONDS: Final = 2.0
 """The time limits for receiving a small or large body."""
-RESPONSE_SECONDS: Final = 2.0
-"""The time limit for clients to read responses larger than the send buffers."""
 DEFAULT_TIMEOUT_SECONDS: Final = 10.0
 """The API server's time limit for webhooks without `timeoutSeconds`."""
 MAX_TIMEOUT_SECONDS: Final = 30.0

@@ -12,15 +12,20 @@ from uuid import uuid4
 
 from aiohttp import web
 
-from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
-from queuegate_server.admission.server.bodies import (
+from queuegate_server.admin.bodies import (
     JSON,
     RequestRefusal,
     error_response,
     received_body,
     write_response,
 )
-from queuegate_server.admission.server.endpoints import Answer, Endpoint, seconds_to_answer
+from queuegate_server.admission.server.admission_metrics import AdmissionMetrics
+from queuegate_server.admission.server.endpoints import (
+    REVIEWS,
+    Answer,
+    Endpoint,
+    seconds_to_answer,
+)
 from queuegate_server.admission.server.review import MalformedReview
 from queuegate_server.admission.server.review_limits import BACKSTOP_SECONDS, LARGE_BODIES
 
@@ -50,7 +55,7 @@ def _route(endpoint: Endpoint, metrics: AdmissionMetrics, *, verified: bool) -> 
         deadline = asyncio.get_running_loop().time() + allotted
         with metrics.in_flight.track_inprogress():
             try:
-                async with received_body(slots, request) as body:
+                async with received_body(REVIEWS, slots, request) as body:
                     answering = _answer(endpoint, body, deadline, verified=verified)
                     response, outcome = await _answered(answering)
                     await write_response(request, response)

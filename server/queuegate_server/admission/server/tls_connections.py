@@ -5,72 +5,33 @@ all connections together take less than 200 MiB. At the limit, each new connecti
 connection that has been idle the longest.
 """
 
-import asyncio
 import gc
 import logging
 import socket
 import ssl
 import time
-from typing import Any, Final, cast
+from typing import Final
 
 from aiohttp import web
 
-from queuegate_server.admin.connections import (
-    READ_BUFFER_BYTES,
-    Bounds,
-    Connection,
-    HttpConnections,
-)
+from queuegate_server.admin.connections import Bounds, HttpConnections
+from queuegate_server.admin.keep_alive import KeepAliveConnection
 from queuegate_server.admission.server.review_limits import MAX_CONNECTIONS
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.peer_certificate import peer_certificate
+from queuegate_server.runtime.tcp import open_tcp
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _SOCKET_BUFFER_BYTES: Final = 32 * 1024
 _BOUNDS: Final = Bounds(MAX_CONNECTIONS, backlog=2048, handshake_seconds=5.0, handshake_pause=0.0)
-_FIRST_REQUEST_SECONDS: Final = 10.0
-"""The time limit from the TLS handshake to the end of the first request's headers."""
-_KEEP_ALIVE_SECONDS: Final = 75.0
-_LINGERING_SECONDS: Final = 2.0
-"""How long to keep reading a rejected body so that the client receives the response."""
 _CONNECTIONS_PER_COLLECTION: Final = 100
 """The number of new connections after which garbage is collected. Closed connections are part of
 reference cycles, so their buffers would otherwise not be freed in time.
 """
 
 
-class WebhookConnection(Connection):
-    """A connection that is aborted if its first request does not arrive in time."""
-
-    __slots__ = ()
-
-    def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
-        """Add this connection to `connections`, which is ordered by idle time (longest first)."""
-        super().__init__(
-            server,
-            connections,
-            _LOG,
-            keepalive_timeout=_KEEP_ALIVE_SECONDS,
-            lingering_time=_LINGERING_SECONDS,
-        )
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the time limit for the first request."""
-        super().connection_made(transport)
-        # Cast, because the class of TLS transports is private.
-        cast("Any", transport).set_read_buffer_limits(READ_BUFFER_BYTES)
-        self.cut_after(_FIRST_REQUEST_SECONDS)
-
-    def touch(self) -> None:
-        """Reset the idle time at the start or end of a request."""
-        self.clear_limit()
-        if self in self._open:
-            del self._open[self]
-            self._open[self] = None
-
-
-class WebhookConnections(HttpConnections[WebhookConnection]):
+class WebhookConnections(HttpConnections[KeepAliveConnection]):
     """A listening socket and its accepted connections.
 
     Args:
@@ -85,7 +46,7 @@ class WebhookConnections(HttpConnections[WebhookConnection]):
     def __init__(
         self, address: HostPort, certificate: CertificateReloader, client_names: frozenset[str]
     ) -> None:
-        super().__init__(address, certificate, _BOUNDS, self._connection, _LOG)
+        super().__init__(open_tcp(*address), certificate, _BOUNDS, self._connection, _LOG)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
         self._client_names = client_names
         self._until_collection = _CONNECTIONS_PER_COLLECTION
@@ -107,10 +68,10 @@ class WebhookConnections(HttpConnections[WebhookConnection]):
         return ""
 
     def _connection(
-        self, server: web.Server, connections: dict[WebhookConnection, None]
-    ) -> WebhookConnection:
+        self, server: web.Server, connections: dict[KeepAliveConnection, None]
+    ) -> KeepAliveConnection:
         self._until_collection -= 1
         if not self._until_collection:
             self._until_collection = _CONNECTIONS_PER_COLLECTION
             gc.collect()
-        return WebhookConnection(server, connections)
+        return KeepAliveConnection(server, connections, _LOG)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Final
 
 from queuegate.policy.decision import ACLS_DISABLED, Access
@@ -62,6 +63,13 @@ async def health(visit: Visit) -> View:
         "reloads": [*reversed(services.core.reloader.past)],
         "audit": services.core.audit,
         "queue_checks": _queue_checks(services.settings.admission.queues),
+        "http_addresses": services.http_addresses,
+        "http_requests": sum(services.http_counts.values()),
+        "http_failures": sum(
+            count
+            for (_, status), count in services.http_counts.items()
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        ),
     }
     return View("health.html", "Health", page)
 

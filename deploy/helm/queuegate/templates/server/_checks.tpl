@@ -19,6 +19,13 @@ probes and the network policy. values.schema.json has refused unknown keys and w
 {{- if not $served -}}
 {{- fail "server.settings.listen: has no address that other pods can reach: add 0.0.0.0:50051 with tls, which the Service uses" -}}
 {{- end -}}
+{{- range dig "http" "listen" list $settings -}}
+{{- if not (has .address (list "0.0.0.0:8443" "[::]:8443")) -}}
+{{- fail (printf "server.settings.http.listen: %s: the Service and the network policy use port 8443 on all addresses: write 0.0.0.0:8443 or [::]:8443" .address) -}}
+{{- else if not (or .tls .insecure) -}}
+{{- fail (printf "server.settings.http.listen: %s: set tls (certificate_file, key_file), or allow plaintext with insecure: true" .address) -}}
+{{- end -}}
+{{- end -}}
 {{- if not (has (dig "ops" "listen" "" $settings) (list "0.0.0.0:9464" "[::]:9464")) -}}
 {{- fail "server.settings.ops.listen: must be 0.0.0.0:9464 or [::]:9464, which the probes and Prometheus use" -}}
 {{- end -}}

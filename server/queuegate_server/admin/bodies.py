@@ -1,31 +1,44 @@
 """Reads request bodies and writes responses, with limits on memory and time.
 
-Nearly all reviews are small and are answered immediately. A large review must acquire a slot before
-its body is read, and a review of many entries once its body has been read; both hold it until the
-response is sent. If no slot is free, the request waits, because the API server would sleep for a
-second after a rejection. A waiting request is rejected shortly before the API server would time
-out.
+Nearly all bodies are small and are answered immediately. A request with a large body must acquire a
+slot before the body is read, and one with many entries once its body has been read; both hold it
+until the response is sent. If no slot is free, the request waits, because clients such as the
+Kubernetes API server sleep for a second after a rejection.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
 from queuegate_server.admin.headers import media_type
-from queuegate_server.admission.server.review_limits import (
-    LARGE_BODY_SECONDS,
-    LARGE_BODY_WAIT_SECONDS,
-    MAX_BODY_BYTES,
-    RESPONSE_SECONDS,
-    SMALL_BODY_BYTES,
-    SMALL_BODY_ENTRIES,
-    SMALL_BODY_SECONDS,
-)
 
 JSON: Final = "application/json"
+RESPONSE_SECONDS: Final = 2.0
+"""The time limit for clients to read responses larger than the send buffers."""
+
+
+class BodyLimits(NamedTuple):
+    """The limits on the bodies that a port accepts."""
+
+    most_bytes: int
+    small_bytes: int
+    """The maximum size of a small body, which needs no slot."""
+    small_entries: int
+    """The maximum number of entries of lists and maps in a small body."""
+    small_seconds: float
+    large_seconds: float
+    """The time limits for receiving a small or large body."""
+    wait_seconds: float
+    """How long a body that is not small may wait for a slot."""
+    other_type: int = 415
+    """The status of a body that is not JSON, or is compressed."""
+
+    def is_small(self, body: bytes) -> bool:
+        """Return whether a body takes so little time that it is decoded and searched at once."""
+        return len(body) <= self.small_bytes and count_entries(body) <= self.small_entries
 
 
 class RequestRefusal(Exception):
@@ -46,38 +59,36 @@ def count_entries(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
-def is_small(body: bytes) -> bool:
-    """Return whether a body takes so little time that it is decoded and searched at once."""
-    return len(body) <= SMALL_BODY_BYTES and count_entries(body) <= SMALL_BODY_ENTRIES
-
-
 @asynccontextmanager
-async def received_body(slots: asyncio.Semaphore, request: web.Request) -> AsyncIterator[bytes]:
+async def received_body(
+    limits: BodyLimits, slots: asyncio.Semaphore, request: web.BaseRequest
+) -> AsyncIterator[bytes]:
     """Yield the request body, and hold a slot for the duration of the context unless it is small.
     Raises RequestRefusal, for example if no slot becomes free.
     """
     length = request.content_length
     if length is None:
-        # The API server states the length. Chunks of one byte would take a thousand times as long.
+        # Clients state the length. Chunks of one byte would take a thousand times as long.
         raise RequestRefusal(411, "malformed", "the request has no Content-Length header")
-    if length > MAX_BODY_BYTES:
-        raise _too_large()
-    if length > SMALL_BODY_BYTES:
-        async with _slot(slots):
-            yield await _read(request, length)
+    if length > limits.most_bytes:
+        message = f"the body is longer than {limits.most_bytes} bytes"
+        raise RequestRefusal(413, "too_large", message)
+    if length > limits.small_bytes:
+        async with _slot(limits, slots):
+            yield await _read(limits, request, length)
         return
-    body = await _read(request, length)
-    if is_small(body):
+    body = await _read(limits, request, length)
+    if limits.is_small(body):
         yield body
         return
-    async with _slot(slots):
+    async with _slot(limits, slots):
         yield body
 
 
 @asynccontextmanager
-async def _slot(slots: asyncio.Semaphore) -> AsyncIterator[None]:
+async def _slot(limits: BodyLimits, slots: asyncio.Semaphore) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(LARGE_BODY_WAIT_SECONDS):
+        async with asyncio.timeout(limits.wait_seconds):
             await slots.acquire()
     except TimeoutError:
         message = "too many large bodies in progress"
@@ -88,12 +99,12 @@ async def _slot(slots: asyncio.Semaphore) -> AsyncIterator[None]:
         slots.release()
 
 
-async def _read(request: web.Request, length: int) -> bytes:
+async def _read(limits: BodyLimits, request: web.BaseRequest, length: int) -> bytes:
     if media_type(request) != JSON:
-        raise RequestRefusal(415, "malformed", f"the content type must be {JSON}")
+        raise RequestRefusal(limits.other_type, "malformed", f"the content type must be {JSON}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise RequestRefusal(415, "malformed", "the body must not be compressed")
-    seconds = SMALL_BODY_SECONDS if length <= SMALL_BODY_BYTES else LARGE_BODY_SECONDS
+        raise RequestRefusal(limits.other_type, "malformed", "the body must not be compressed")
+    seconds = limits.small_seconds if length <= limits.small_bytes else limits.large_seconds
     # `request.read()` would store the body in the request. Requests are part of reference cycles,
     # so the body would stay in memory until the next garbage collection.
     body = bytearray()
@@ -110,7 +121,7 @@ async def _read(request: web.Request, length: int) -> bytes:
         raise RequestRefusal(400, "disconnected", "the body ended early") from None
 
 
-async def write_response(request: web.Request, response: web.Response) -> None:
+async def write_response(request: web.BaseRequest, response: web.Response) -> None:
     """Send a response. If the client does not read it in time, abort the connection."""
     try:
         await response.prepare(request)
@@ -130,7 +141,3 @@ def error_response(status: int, message: str) -> web.Response:
     if status in {429, 503}:
         response.headers["Retry-After"] = "1"
     return response
-
-
-def _too_large() -> RequestRefusal:
-    return RequestRefusal(413, "too_large", f"the body is longer than {MAX_BODY_BYTES} bytes")

@@ -1,0 +1,85 @@
+"""docs/how-to/ask-over-http.md: KubeSpawner offers each user the queues that the server names."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.documents import fenced_blocks
+from tests.support.servers.http_port import LISTEN, http_address
+from tests.support.servers.queuegate_server import running_server
+
+KUBESPAWNER: Final = "jupyterhub-kubespawner==7.1.0"
+_INSTALL_SECONDS: Final = 600
+_PAGE: Final = Path("docs/how-to/ask-over-http.md")
+_PROGRAM: Final = Path(__file__).with_name("kubespawner_profiles.py")
+
+pytestmark = pytest.mark.timeout(2 * _INSTALL_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install JupyterHub's spawner for Kubernetes in an environment of its own."""
+    folder = tmp_path_factory.mktemp("jupyterhub") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    installed = folder / "bin" / "python"
+    command = [str(installed), "-m", "pip", "install", "--quiet", KUBESPAWNER]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"{KUBESPAWNER} cannot be installed: {done.stderr[-300:]}")
+    return installed
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with running_server("--policy", "examples/queues.yaml", *LISTEN) as server:
+        yield f"http://{http_address(server)}"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    [block] = [
+        each
+        for each in fenced_blocks(_PAGE.read_text(encoding="utf-8"))
+        if each.file == "jupyterhub_config.py"
+    ]
+    file = tmp_path / "jupyterhub_config.py"
+    file.write_text(block.text)
+    return file
+
+
+def offered(python: Path, config: Path, url: str, *names: str) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [str(python), str(_PROGRAM), str(config), *names],
+        env={**os.environ, "QUEUEGATE_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_each_user_is_offered_the_own_queues(python: Path, config: Path, url: str) -> None:
+    sue, zoe = offered(python, config, url, "sue", "zoe")
+    assert sue == {
+        "profiles": ["root.analytics.reports", "root.sandbox"],
+        "shown": True,
+        "labels": {"queue": "root.analytics.reports"},
+        "refused": True,
+    }
+    assert zoe["profiles"] == ["root.sandbox"]
+
+
+def test_without_an_answer_nothing_is_offered(python: Path, config: Path) -> None:
+    [nobody] = offered(python, config, "http://127.0.0.1:9", "sue")
+    assert "error" in nobody

@@ -1,0 +1,187 @@
+"""The HTTP port of server processes: bodies, connections, workers, and the end."""
+
+import contextlib
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.servers.contract import QUEUES
+from tests.support.servers.http_port import (
+    EVALUATION,
+    EVALUATIONS,
+    LISTEN,
+    asked,
+    connect,
+    exchange,
+    http_address,
+    send,
+)
+from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.workers import several_workers
+
+ASKED = asked("alice", "submit", "root.open")
+HEAD = (
+    b"POST /access/v1/evaluation HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    path = tmp_path_factory.mktemp("http") / "queues.yaml"
+    path.write_text(QUEUES)
+    with running_server("--policy", str(path), *LISTEN, "--set", "limits.max_message=1MiB") as it:
+        yield it
+
+
+def raw(server: RunningServer, *parts: bytes) -> bytes:
+    """Send bytes, and return all that comes back until the connection ends or is idle."""
+    host, _, port = http_address(server).rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as opened:
+        for part in parts:
+            opened.sendall(part)
+        opened.settimeout(5)
+        found = b""
+        with contextlib.suppress(TimeoutError, ConnectionResetError):
+            while data := opened.recv(65_536):
+                found += data
+                if found.endswith((b"}}", b'"')):
+                    break
+        return found
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def body_of(text: bytes) -> bytes:
+    return b"Content-Length: %d\r\n\r\n%s" % (len(text), text)
+
+
+DATA = json.dumps(ASKED).encode()
+
+
+def test_a_connection_carries_one_request_after_another(server: RunningServer) -> None:
+    opened = connect(http_address(server))
+    sockets = set()
+    for _ in range(3):
+        assert exchange(opened, EVALUATION, ASKED).status == 200
+        assert exchange(opened, EVALUATION, {}).status == 400
+        sockets.add(opened.sock)
+    opened.close()
+    assert len(sockets) == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"Transfer-Encoding: chunked\r\n\r\n5\r\n{}   \r\n0\r\n\r\n", 411),
+        (b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{} ", 400),
+        (b"Content-Length: +2\r\n\r\n{}", 400),
+        (b"Content-Length: 2\r\nContent-Encoding: gzip\r\n\r\n{}", 400),
+        (b"Content-Length: 99999999\r\n\r\n", 413),
+        (b"Content-Length: 2\r\nExpect: 200-maybe\r\n\r\n{}", 417),
+        (b"Content-Length: 2\r\nX: %s\r\n\r\n{}" % (b"x" * 9_000), 400),
+        (b"Content-Length: 2\r\n%s\r\n{}" % (b"X: y\r\n" * 100), 400),
+        (b"Content-Length: 2\r\nX-Request-ID: \xff\r\n\r\n{}", 400),
+        (b"\r\n", 411),
+    ],
+    ids=lambda each: repr(each)[:40],
+)
+def test_what_no_client_sends(server: RunningServer, head: bytes, status: int) -> None:
+    assert status_of(raw(server, HEAD + head)) == status
+
+
+@pytest.mark.parametrize("size", [10, 30_000])
+def test_a_client_that_waits_to_be_asked_for_the_body(server: RunningServer, size: int) -> None:
+    text = DATA + b" " * size
+    answer = raw(server, HEAD + b"Expect: 100-continue\r\n" + body_of(text))
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
+
+
+def test_requests_that_do_not_wait_for_answers(server: RunningServer) -> None:
+    answer = raw(server, (HEAD + body_of(DATA)) * 5)
+    assert answer.count(b"HTTP/1.1 200") <= 1
+
+
+def test_a_long_body(server: RunningServer) -> None:
+    groups = [f"group{number}" for number in range(9_000)]
+    body = asked("nouser", "submit", "root.dev", groups=[*groups, "group1001"])
+    assert send(http_address(server), EVALUATION, body).content["decision"] is True
+    items = [{"action": {"name": "submit"}}, {"action": {"name": "admin"}}] * 2_000
+    reply = send(http_address(server), EVALUATIONS, ASKED | {"evaluations": items})
+    assert [each["decision"] for each in reply.content["evaluations"]] == [True, False] * 2_000
+
+
+def test_a_body_over_the_limit(server: RunningServer) -> None:
+    reply = send(http_address(server), EVALUATION, b" " * (1 << 20) + DATA)
+    assert (reply.status, reply.content) == (413, "the body is longer than 1048576 bytes")
+
+
+def test_a_path_that_is_none(server: RunningServer) -> None:
+    reply = send(http_address(server), "/access/v1/evaluatio", ASKED)
+    assert reply.status == 404
+    assert reply.content.startswith("there is no such path; this port serves /access/v1/evaluation")
+
+
+def test_an_internal_error_reveals_nothing(server: RunningServer) -> None:
+    body = ASKED | {"subject": {"type": "user", "id": "alice", "properties": {"groups": [""]}}}
+    reply = send(http_address(server), EVALUATION, body, X_Request_ID="trace-me")
+    assert reply.status == 400
+    assert reply.headers["X-Request-ID"] == "trace-me"
+
+
+def test_several_workers(tmp_path: Path) -> None:
+    policy = tmp_path / "queues.yaml"
+    policy.write_text(QUEUES)
+    with several_workers("--policy", str(policy), *LISTEN) as server:
+        addresses = {
+            server.wait_for_log("listening over HTTP", count=number)["address"] for number in (1, 2)
+        }
+        [address] = addresses
+        workers = [
+            entry["worker"] for entry in server.logs if entry["event"] == "listening over HTTP"
+        ]
+        assert sorted(workers) == [0, 1]
+        for _ in range(20):
+            assert send(address, EVALUATION, ASKED).content["decision"] is True
+
+
+def test_requests_in_progress_are_answered_before_the_end(tmp_path: Path) -> None:
+    directory = ScriptedDirectory(tmp_path)
+    directory.answer({"slow": {"groups": ["staff"], "held": True}})
+    policy = tmp_path / "queues.yaml"
+    policy.write_text(
+        "partitions: [{name: default, queues: [{name: root, submitacl: ' staff'}]}]\n"
+    )
+    settings = {
+        "policy": {"path": str(policy)},
+        "http": {"listen": "127.0.0.1:0"},
+        "resolvers": {"corp": directory.resolver()},
+        "partitions": {"default": {"resolver": "corp"}},
+    }
+    with (
+        running_server(
+            "--config", settings_file(tmp_path, settings), environment=directory.environment
+        ) as server,
+        ThreadPoolExecutor(1) as pool,
+        contextlib.closing(connect(http_address(server))) as idle,
+    ):
+        address = http_address(server)
+        assert exchange(idle, EVALUATION, {}).status == 400
+        asking = pool.submit(send, address, EVALUATION, asked("slow", "submit", "root"))
+        eventually(lambda: bool(directory.asked()), expected=True)
+        server.process.terminate()
+        server.wait_for_log("draining")
+        directory.release()
+        assert asking.result(60).content["decision"] is True
+        assert asking.result().headers["Connection"] == "close"
+        with pytest.raises((OSError, http.client.HTTPException)):
+            exchange(idle, EVALUATION, {})
