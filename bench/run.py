@@ -38,6 +38,7 @@ _PARTS: Final = (
     "overload",
     "gate",
     "gate_effect",
+    "http",
     "webhook",
     "admission_queues",
     "yarn_authorizer",

@@ -50,7 +50,11 @@ def _over_http(address: str, wire: RestWire, asked: Sequence[Question]) -> list[
     connection = http.client.HTTPConnection(address, timeout=_TIME_LIMIT)
     replies = []
     for one in asked:
-        connection.request("GET", wire.path(one))
+        if wire.body is None:
+            connection.request("GET", wire.path(one))
+        else:
+            kind = {"Content-Type": "application/json"}
+            connection.request("POST", wire.path(one), wire.body(one), kind)
         response = connection.getresponse()
         body = response.read()
         if response.status != http.HTTPStatus.OK:

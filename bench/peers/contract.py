@@ -11,7 +11,7 @@ from typing import Final
 
 from bench import ghz, processes
 from bench.command import CannotMeasure
-from bench.peers.peer import GrpcWire, Serving
+from bench.peers.peer import GrpcWire, RestWire, Serving
 from bench.peers.policy import Policy
 from bench.peers.questions import Question
 from bench.policies import to_yaml
@@ -102,6 +102,49 @@ class Queuegate:
             command, folder / "run", on_own_core=True, extra_environment=environment
         ) as running:
             yield Serving(running, wire(with_groups=self.sends_groups))
+
+
+@dataclass(frozen=True, slots=True)
+class QueuegateOverHttp:
+    """Our own server, asked by the standard AuthZEN."""
+
+    name: str = "queuegate, HTTP"
+    how: str = "`queues.yaml`; groups sent with each question"
+    remembers: bool = False
+
+    def install(self) -> str:
+        """See Peer."""
+        return f"this commit, aiohttp {version('aiohttp')}"
+
+    @contextmanager
+    def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
+        """See Peer."""
+        folder.mkdir()
+        file = folder / "queues.yaml"
+        file.write_text(to_yaml(policy.queues))
+        address = processes.free_address()
+        command = [*processes.queuegate(file), "--set", f"http.listen={address}"]
+        with processes.running(command, folder / "run", on_own_core=True) as running:
+            over_http = processes.Running(running.pid, address)
+            yield Serving(over_http, RestWire(_evaluation_path, _is_granted, _evaluation))
+
+
+def _evaluation_path(_asked: Question) -> str:
+    return "/access/v1/evaluation"
+
+
+def _evaluation(asked: Question) -> bytes:
+    properties = {"groups": list(asked.groups)}
+    question = {
+        "subject": {"type": "user", "id": asked.user, "properties": properties},
+        "action": {"name": asked.action},
+        "resource": {"type": "queue", "id": asked.queue},
+    }
+    return json.dumps(question).encode()
+
+
+def _is_granted(answer: bytes) -> bool:
+    return json.loads(answer)["decision"] is True
 
 
 def installed(transport: str) -> str:

@@ -70,22 +70,31 @@ class Loads:
         self._serving = serving
         self._folder = folder
         self._questions = folder / "questions"
+        # The same question for all servers. Each has to search everywhere for its answer.
+        repeated = max((one for one in asked if not one.allowed), key=_depth)
         if isinstance(serving.wire, RestWire):
+            if serving.wire.body is not None:
+                (folder / "one").write_bytes(serving.wire.body(repeated))
+                self._path = serving.wire.path(repeated)
             base = f"http://{serving.running.address}"
             uris = (f"{base}{serving.wire.path(one)}\n" for one in asked)
             self._questions.write_text("".join(uris))
             return
         self._questions.write_bytes(delimited(serving.wire.encode(one) for one in asked))
-        # The same question for all servers. Each has to search everywhere for its answer.
-        one = serving.wire.encode(max((one for one in asked if not one.allowed), key=_depth))
+        one = serving.wire.encode(repeated)
         (folder / "one").write_bytes(b"\0" + len(one).to_bytes(4, "big") + one)
         (folder / "contract").write_bytes(serving.wire.descriptors.SerializeToString())
 
     def ask(self, amount: Amount) -> Measurement:
         """Ask the questions in turn. Raises CannotMeasure if any remains unanswered."""
-        if isinstance(self._serving.wire, RestWire):
+        wire = self._serving.wire
+        if isinstance(wire, RestWire) and wire.body is not None:
+            url = f"http://{self._serving.running.address}{self._path}"
+            kind = "--header=content-type: application/json"
+            return self._h2load(["--h1", kind, f"--data={self._folder / 'one'}", url], amount)
+        if isinstance(wire, RestWire):
             return self._h2load([f"--input-file={self._questions}"], amount)
-        return self._ghz(self._serving.wire, amount)
+        return self._ghz(wire, amount)
 
     def repeat(self, amount: Amount) -> Measurement:
         """Repeat one denied question or, over HTTP, all in turn, with h2load, which needs little
@@ -163,6 +172,9 @@ class Loads:
         log = self._folder / "h2load.log"
         log.unlink(missing_ok=True)
         options_of_load = h2load.connections(amount.at_once)
+        if "--h1" in options:
+            # Several streams would be requests that do not wait for answers.
+            options_of_load = [f"--clients={amount.at_once}", "--max-concurrent-streams=1"]
         command = ["h2load", "--threads=1", f"--log-file={log}", *options_of_load]
         command.append(f"--duration={amount.seconds * 1000:.0f}ms")
         told, cpu = self._run([*command, *options], amount.seconds)

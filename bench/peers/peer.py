@@ -27,10 +27,13 @@ class GrpcWire:
 
 @dataclass(frozen=True, slots=True)
 class RestWire:
-    """How a server is asked over HTTP, with one GET per question."""
+    """How a server is asked over HTTP: with one GET per question over HTTP/2, or with a POST over
+    HTTP/1.1 if there are bodies.
+    """
 
     path: Callable[[Question], str]
     decode: Callable[[bytes], bool]
+    body: Callable[[Question], bytes] | None = None
 
 
 Wire = GrpcWire | RestWire

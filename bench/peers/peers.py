@@ -6,7 +6,7 @@ from typing import Final
 from bench.peers.bare import QUEUES, Handler, go_program, python_program
 from bench.peers.casbin import Casbin
 from bench.peers.cerbos import Cerbos
-from bench.peers.contract import Queuegate
+from bench.peers.contract import Queuegate, QueuegateOverHttp
 from bench.peers.opa import Opa
 from bench.peers.openfga import OpenFga
 from bench.peers.peer import Peer
@@ -18,6 +18,7 @@ PEERS: Final[tuple[Peer, ...]] = (
     Queuegate("queuegate, native", "native"),
     YARDSTICK,
     Queuegate("queuegate, groups looked up", "grpcio", sends_groups=False),
+    QueuegateOverHttp(),
     Cerbos(),
     Opa(),
     OpenFga(),

@@ -54,6 +54,8 @@ _HOW_TO_READ: Final = """\
   figures of the others beside it are those of ghz at 50: to them all questions are alike.
 - OPA's REST API is asked by h2load in all columns, over HTTP/2, and not at fixed rates. Its gRPC
   interface, opa-envoy-plugin, is not measured: Go's proxy does not serve its module.
+- Our server over HTTP is asked by h2load as well, with POSTs over HTTP/1.1, which it serves: one
+  denied question over and over in all columns, because h2load has only one body.
 - *loadgen*: a generator of the benchmark's own (`bench/peers/go/loadgen`), which needs less time
   than ghz and asks all 4 000 questions in turn; 50 at once. That is the peak in what follows, but
   where ghz's is named.
