@@ -104,6 +104,8 @@ async def _read(limits: BodyLimits, request: web.BaseRequest, length: int) -> by
         raise RequestRefusal(limits.other_type, "malformed", f"the content type must be {JSON}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise RequestRefusal(limits.other_type, "malformed", "the body must not be compressed")
+    if request.content.total_bytes == length:
+        return request.content.read_nowait()
     seconds = limits.small_seconds if length <= limits.small_bytes else limits.large_seconds
     # `request.read()` would store the body in the request. Requests are part of reference cycles,
     # so the body would stay in memory until the next garbage collection.
@@ -126,8 +128,10 @@ async def write_response(request: web.BaseRequest, response: web.Response) -> No
     try:
         await response.prepare(request)
         await response.write_eof()
-        async with asyncio.timeout(RESPONSE_SECONDS):
-            await request.writer.drain()
+        transport = request.transport
+        if transport is not None and transport.get_write_buffer_size():
+            async with asyncio.timeout(RESPONSE_SECONDS):
+                await request.writer.drain()
     except (OSError, TimeoutError):
         if request.transport is not None:
             request.transport.abort()

@@ -63,7 +63,10 @@ class HttpPorts:
             open_port = share_tcp if self._shares_port else open_tcp
             bound = open_port(address.host, address.port)
         connections = HttpConnections(bound, certificate, self._bounds, HttpConnection, _LOG)
-        server = web.Server(partial(self._server.respond, address), handler_cancellation=True)
+        server = web.Server(
+            partial(self._server.respond, is_local=address.is_local, is_unix=bool(address.path)),
+            handler_cancellation=True,
+        )
         runner = web.ServerRunner(server, shutdown_timeout=TLS_SHUTDOWN_SECONDS)
         self._ports.append((connections, runner))
         return 0 if address.path else int(bound.getsockname()[1])

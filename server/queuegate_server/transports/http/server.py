@@ -24,7 +24,6 @@ from queuegate_server.config_fields import KIB, MIB
 from queuegate_server.observe.counters import CALL_BUCKETS, Histogram
 from queuegate_server.settings.callers import Role
 from queuegate_server.settings.http import Http
-from queuegate_server.settings.listeners import ListenAddress
 from queuegate_server.transports.http import answers, documents, evaluations, searches
 from queuegate_server.transports.http.context import HttpConnection, HttpContext
 from queuegate_server.transports.http.failures import RETRIED, CallFailed, Failure
@@ -131,14 +130,16 @@ class HttpServer:
         """Answer requests with the methods of a service."""
         self._handlers |= {name: handler.unary_unary for name, handler in handlers.items()}
 
-    async def respond(self, address: ListenAddress, request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(
+        self, request: web.BaseRequest, *, is_local: bool, is_unix: bool
+    ) -> web.StreamResponse:
         """Answer a request that arrived at an address."""
         connection = request.protocol
         if not isinstance(connection, HttpConnection):
             raise TypeError("the connection is not an HttpConnection")
         with self.in_progress.request(connection):
             start = time.perf_counter()
-            context = HttpContext(request, None, address.is_local, bool(address.path))
+            context = HttpContext(request, None, is_local, is_unix)
             path = request.raw_path.partition("?")[0]
             response = await self._response(path, request, context)
             await self._write(request, response)
