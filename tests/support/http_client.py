@@ -58,6 +58,8 @@ class HttpClient:
         return _decision(reply.content)
 
     def _many(self, bodies: list[dict[str, Any]]) -> list[Decision | CheckFailure]:
+        if not bodies:  # the standard reads an empty list as a single evaluation
+            return []
         reply = exchange(self._opened, EVALUATIONS, {"evaluations": bodies})
         assert reply.status == 200, reply
         found = reply.content["evaluations"]
