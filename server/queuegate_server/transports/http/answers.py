@@ -11,7 +11,7 @@ from queuegate.cli.terminal import Colors
 from queuegate.policy.applications import Action
 from queuegate.v1 import access_pb2
 from queuegate_server.transports.http import vocabulary
-from queuegate_server.transports.http.failures import Failure
+from queuegate_server.transports.http.failures import HttpFailure
 
 _PLAIN: Final = Colors(on=False)
 _ACTIONS: Final = {number: name for name, number in vocabulary.ACTIONS.items()}
@@ -35,7 +35,7 @@ def decision(
     return encode({"decision": found.allowed, "context": context})
 
 
-def failed(failure: Failure) -> bytes:
+def failed(failure: HttpFailure) -> bytes:
     """Return the JSON of an evaluation without a decision, which the standard writes as a denial.
 
     Section 7.2.1 of the Authorization API 1.0.

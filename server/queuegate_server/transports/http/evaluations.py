@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from queuegate.v1 import access_pb2
 from queuegate_server.runtime.pacing import Pace
 from queuegate_server.transports.http import answers, vocabulary
-from queuegate_server.transports.http.failures import Failure, failure_of_status
+from queuegate_server.transports.http.failures import HttpFailure, failure_of_status
 from queuegate_server.transports.http.strict_json import (
     Json,
     Malformed,
@@ -35,7 +35,7 @@ _Checks: TypeAlias = list[tuple[int, vocabulary.Check | vocabulary.ApplicationCh
 """Checks with their positions in the request."""
 
 
-class Question(NamedTuple):
+class SingleEvaluation(NamedTuple):
     """A single evaluation, as a call of the contract."""
 
     method: str
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
     stopped_by: bool | None
     queues: _Checks
     applications: _Checks
-    failures: dict[int, Failure]
+    failures: dict[int, HttpFailure]
 
     def calls(self) -> Iterator[tuple[str, _Checks, bytes]]:
         """Yield each call's method, checks and request."""
@@ -101,12 +101,12 @@ def _results(data: bytes) -> list[access_pb2.CheckResult]:
     ]
 
 
-def read_question(words: vocabulary.Vocabulary, body: bytes) -> Question:
+def read_question(words: vocabulary.Vocabulary, body: bytes) -> SingleEvaluation:
     """Return the evaluation in a body. Raises Malformed."""
     return _question(words, read_object(body))
 
 
-def read_evaluations(words: vocabulary.Vocabulary, body: bytes) -> Question | Batch:
+def read_evaluations(words: vocabulary.Vocabulary, body: bytes) -> SingleEvaluation | Batch:
     """Return the evaluations in a body, or the single one if it lists none. Raises Malformed."""
     members = read_object(body)
     listed = optional(members, "evaluations", list)
@@ -125,15 +125,15 @@ def read_evaluations(words: vocabulary.Vocabulary, body: bytes) -> Question | Ba
         try:
             check = words.check(defaults | item)
         except Malformed as error:
-            batch.failures[index] = Failure(400, str(error))
+            batch.failures[index] = HttpFailure(400, str(error))
             continue
         is_queue = isinstance(check, vocabulary.Check)
         (batch.queues if is_queue else batch.applications).append((index, check))
     return batch
 
 
-def _question(words: vocabulary.Vocabulary, members: Json) -> Question:
+def _question(words: vocabulary.Vocabulary, members: Json) -> SingleEvaluation:
     check = words.check(members)
     is_queue = isinstance(check, vocabulary.Check)
     method = "CheckQueueAccess" if is_queue else "CheckApplicationAccess"
-    return Question(method, check.SerializeToString())
+    return SingleEvaluation(method, check.SerializeToString())

@@ -30,7 +30,7 @@ _BY_NUMBER: Final = {
 _DETAILS: Final = "grpc-status-details-bin"
 
 
-class Failure(NamedTuple):
+class HttpFailure(NamedTuple):
     """An error of a whole request, or of one evaluation."""
 
     status: int
@@ -42,14 +42,14 @@ class Failure(NamedTuple):
 class CallFailed(Exception):
     """The registered handler has aborted a call, or a request was refused before it."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: HttpFailure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
 
 def failure_of_call(
     code: grpc.StatusCode, message: str, trailing: Iterable[tuple[str, str | bytes]]
-) -> Failure:
+) -> HttpFailure:
     """Return the failure of an aborted call."""
     details = dict(trailing).get(_DETAILS)
     if isinstance(details, bytes):
@@ -57,7 +57,7 @@ def failure_of_call(
     return failure_of_status(status_pb2.Status(code=code.value[0], message=message))
 
 
-def failure_of_status(status: status_pb2.Status) -> Failure:
+def failure_of_status(status: status_pb2.Status) -> HttpFailure:
     """Return the failure that a status states, with the request's own names for its fields."""
     number = _BY_NUMBER.get(status.code, 500)
     message, seconds = status.message, 0
@@ -68,7 +68,7 @@ def failure_of_status(status: status_pb2.Status) -> Failure:
         retry = _detail(status, error_details_pb2.RetryInfo)
         delay = 0.0 if retry is None else retry.retry_delay.ToTimedelta().total_seconds()
         seconds = max(MIN_RETRY_SECONDS, math.ceil(delay))
-    return Failure(number, message, seconds)
+    return HttpFailure(number, message, seconds)
 
 
 def _detail(status: status_pb2.Status, kind: Callable[[], Any]) -> Any:

@@ -13,7 +13,7 @@ _MAX_LIMIT: Final = 2 ** (8 * _LIMIT_BYTES) - 1
 _ENTITIES: Final = ("subject", "action", "resource", "context")
 
 
-class Page(NamedTuple):
+class RequestedPage(NamedTuple):
     """The page that a request asks for."""
 
     limit: int
@@ -32,7 +32,7 @@ class Page(NamedTuple):
         return {"next_token": next_token, "count": count}
 
 
-def requested_page(path: str, members: Json) -> Page:
+def requested_page(path: str, members: Json) -> RequestedPage:
     """Return the page that a search asks for.
 
     The standard requires that a request with a token repeats all other members, of which
@@ -54,7 +54,7 @@ def requested_page(path: str, members: Json) -> Page:
     digest = hashlib.sha256(json.dumps(entities, sort_keys=True).encode()).digest()[:_HASH_BYTES]
     token = optional(page, "page.token", str)
     if not token:
-        return Page(limit, "", digest)
+        return RequestedPage(limit, "", digest)
     try:
         data = base64.b64decode(token, altchars=b"-_", validate=True)
         after = data[_HASH_BYTES + _LIMIT_BYTES :].decode()
@@ -66,4 +66,4 @@ def requested_page(path: str, members: Json) -> Page:
             "page.token: belongs to another request: repeat all members of the request that"
             " returned it, or omit it to begin again"
         )
-    return Page(first, after, digest)
+    return RequestedPage(first, after, digest)

@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 
 from queuegate.v1 import access_pb2
 from queuegate_server.transports.http import vocabulary
-from queuegate_server.transports.http.pages import Page, requested_page
+from queuegate_server.transports.http.pages import RequestedPage, requested_page
 from queuegate_server.transports.http.strict_json import Json, optional, required
 
 Build: TypeAlias = Callable[[list[bytes]], Json]
@@ -140,7 +140,7 @@ METHODS: Final = {
 """The method that answers the calls of each search."""
 
 
-def _entities(path: str, members: Json) -> tuple[Page, vocabulary.User | None, Json]:
+def _entities(path: str, members: Json) -> tuple[RequestedPage, vocabulary.User | None, Json]:
     """Return the page, the subject unless it is of an unknown type, and the resource."""
     page = requested_page(path, members)
     subject = required(members, "subject", dict)
@@ -152,12 +152,12 @@ def _entities(path: str, members: Json) -> tuple[Page, vocabulary.User | None, J
     return page, vocabulary.user_of(subject), resource
 
 
-def _nothing(path: str, page: Page) -> Search:
+def _nothing(path: str, page: RequestedPage) -> Search:
     """Return a search of a type that nothing has, which finds nothing without a call."""
     return Search(METHODS[path], [], lambda _: {"page": page.document("", 0), "results": []})
 
 
-def _document(page: Page, next_token: str, revision: int, results: list[Any]) -> Json:
+def _document(page: RequestedPage, next_token: str, revision: int, results: list[Any]) -> Json:
     return {
         "page": page.document(next_token, len(results)),
         "context": {"policy_revision": revision},

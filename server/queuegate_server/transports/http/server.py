@@ -26,7 +26,7 @@ from queuegate_server.settings.callers import Role
 from queuegate_server.settings.http import Http
 from queuegate_server.transports.http import answers, documents, evaluations, searches
 from queuegate_server.transports.http.context import HttpConnection, HttpContext
-from queuegate_server.transports.http.failures import RETRIED, CallFailed, Failure
+from queuegate_server.transports.http.failures import RETRIED, CallFailed, HttpFailure
 from queuegate_server.transports.http.strict_json import Malformed, read_object
 from queuegate_server.transports.http.vocabulary import Vocabulary
 
@@ -59,7 +59,7 @@ InTurn = Callable[[bytes, Callable[[], Any]], Awaitable[Any]]
 """Runs work on a body, one long body at a time. Raises CallFailed under overload."""
 
 
-class Endpoint(NamedTuple):
+class HttpEndpoint(NamedTuple):
     """An endpoint of the standard."""
 
     method: str
@@ -68,10 +68,10 @@ class Endpoint(NamedTuple):
     """The role that the method requires."""
 
 
-ENDPOINTS: Final[Mapping[str, Endpoint]] = {
-    documents.EVALUATION: Endpoint("CheckQueueAccess", Role.CHECK),
-    documents.EVALUATIONS: Endpoint("BatchCheckQueueAccess", Role.CHECK),
-    **{path: Endpoint(method, Role.READ) for path, method in searches.METHODS.items()},
+ENDPOINTS: Final[Mapping[str, HttpEndpoint]] = {
+    documents.EVALUATION: HttpEndpoint("CheckQueueAccess", Role.CHECK),
+    documents.EVALUATIONS: HttpEndpoint("BatchCheckQueueAccess", Role.CHECK),
+    **{path: HttpEndpoint(method, Role.READ) for path, method in searches.METHODS.items()},
 }
 """The endpoints by path."""
 
@@ -116,7 +116,7 @@ class HttpServer:
         self._remembered = lru_cache(_MAX_REMEMBERED)(
             partial(evaluations.read_question, self._words)
         )
-        self._answered = lru_cache(_MAX_REMEMBERED)(evaluations.Question.answer)
+        self._answered = lru_cache(_MAX_REMEMBERED)(evaluations.SingleEvaluation.answer)
         self.in_progress = InProgress()
         self.is_draining = False
         self.counts: Counter[tuple[str, int]] = Counter()
@@ -196,26 +196,26 @@ class HttpServer:
             async with received_body(self._limits, self._slots, request) as body:
                 return await self._answer(path, endpoint, body, context)
         except RequestRefusal as error:
-            raise CallFailed(Failure(error.status, str(error), 1)) from None
+            raise CallFailed(HttpFailure(error.status, str(error), 1)) from None
         except Malformed as error:
             # Only known callers learn what is wrong.
             await self._admit(endpoint, context)
-            raise CallFailed(Failure(HTTPStatus.BAD_REQUEST, str(error))) from None
+            raise CallFailed(HttpFailure(HTTPStatus.BAD_REQUEST, str(error))) from None
 
     async def _answer(
-        self, path: str, endpoint: Endpoint, body: bytes, context: HttpContext
+        self, path: str, endpoint: HttpEndpoint, body: bytes, context: HttpContext
     ) -> bytes:
         """Return the JSON of an endpoint's response. Raises CallFailed and Malformed."""
         if path in searches.SEARCHES:
             return await self._search(path, endpoint, body, context)
         is_short = path == documents.EVALUATION and len(body) <= _MAX_REMEMBERED_BYTES
-        asked: evaluations.Question | evaluations.Batch
+        asked: evaluations.SingleEvaluation | evaluations.Batch
         if is_short:
             asked = self._remembered(body)
         else:
             read = partial(_READERS[path], self._words, body)
             asked = await self._in_turn(body, read)
-        if isinstance(asked, evaluations.Question):
+        if isinstance(asked, evaluations.SingleEvaluation):
             data = await self._handlers[asked.method](asked.data, context)
             return self._answered(asked, data) if is_short else asked.answer(data)
         responses = [
@@ -227,7 +227,7 @@ class HttpServer:
         return await asked.answer(responses)
 
     async def _search(
-        self, path: str, endpoint: Endpoint, body: bytes, context: HttpContext
+        self, path: str, endpoint: HttpEndpoint, body: bytes, context: HttpContext
     ) -> bytes:
         def read() -> searches.Search:
             return searches.SEARCHES[path](self._words, path, read_object(body))
@@ -241,7 +241,7 @@ class HttpServer:
         ]
         return answers.encode(search.build(found))
 
-    async def _admit(self, endpoint: Endpoint, context: HttpContext) -> None:
+    async def _admit(self, endpoint: HttpEndpoint, context: HttpContext) -> None:
         """Raise CallFailed unless the caller has the role of an endpoint."""
         await self._admit_call(f"{_SERVICE}.{endpoint.method}", endpoint.role, context)
 
@@ -261,9 +261,9 @@ class HttpServer:
                 "this address is on loopback: ask for localhost or an IP address of loopback, or"
                 " send a bearer token"
             )
-            raise CallFailed(Failure(HTTPStatus.MISDIRECTED_REQUEST, message))
+            raise CallFailed(HttpFailure(HTTPStatus.MISDIRECTED_REQUEST, message))
         message = "a proxy must send the bearer token of its caller"
-        raise CallFailed(Failure(HTTPStatus.UNAUTHORIZED, message))
+        raise CallFailed(HttpFailure(HTTPStatus.UNAUTHORIZED, message))
 
 
 async def _continue(request: web.BaseRequest) -> None:
