@@ -25,8 +25,9 @@ _DOCUMENT: Final[Readers] = {
     "checksum": ("", Fields.text),
 }
 SETTINGS_KEYS: Final = frozenset({
-    "admission", "audit", "callers", "console", "drain", "fleet", "limits", "listen", "log", "ops",
-    "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport", "workers",
+    "admission", "audit", "callers", "console", "drain", "fleet", "http", "limits", "listen", "log",
+    "ops", "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport",
+    "workers",
 })  # fmt: skip
 """The top-level keys of the server's settings, except `partitions`, since policies also have it."""
 _OTHER_DOCUMENTS: Final = {
