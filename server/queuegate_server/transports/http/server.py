@@ -179,7 +179,8 @@ class HttpServer:
             status, body = error.status, answers.encode(error.text or error.reason)
             if hdrs.ALLOW in error.headers:
                 headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
-        return web.Response(body=body, status=status, headers=headers)
+        # The newline is for people: the prompt of a shell follows curl's output.
+        return web.Response(body=body + b"\n", status=status, headers=headers)
 
     async def _body(self, path: str, request: web.BaseRequest, context: HttpContext) -> bytes:
         """Return the JSON of a response. Raises CallFailed and HTTPException."""
