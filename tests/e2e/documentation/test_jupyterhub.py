@@ -15,6 +15,15 @@ from tests.support.servers.http_port import LISTEN, http_address
 from tests.support.servers.queuegate_server import running_server
 
 KUBESPAWNER: Final = "jupyterhub-kubespawner==7.1.0"
+KUBECONFIG: Final = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "none",
+    "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "users": [{"name": "none", "user": {}}],
+    "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+}
+"""Of a cluster that does not exist, because a list of profiles needs none."""
 _INSTALL_SECONDS: Final = 600
 _PAGE: Final = Path("docs/how-to/ask-over-http.md")
 _PROGRAM: Final = Path(__file__).with_name("kubespawner_profiles.py")
@@ -52,13 +61,18 @@ def config(tmp_path: Path) -> Path:
     ]
     file = tmp_path / "jupyterhub_config.py"
     file.write_text(block.text)
+    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
     return file
 
 
 def offered(python: Path, config: Path, url: str, *names: str) -> list[dict[str, Any]]:
     done = subprocess.run(
         [str(python), str(_PROGRAM), str(config), *names],
-        env={**os.environ, "QUEUEGATE_URL": url},
+        env={
+            **os.environ,
+            "QUEUEGATE_URL": url,
+            "KUBECONFIG": str(config.with_name("kubeconfig")),
+        },
         capture_output=True,
         text=True,
         timeout=120,
