@@ -27,7 +27,7 @@ async def offered(config: object, name: str) -> dict[str, object]:
         form = await spawner.get_options_form()
     except Exception as error:
         return {"error": type(error).__name__}
-    profiles = [profile["slug"] for profile in spawner._profile_list]
+    profiles = [profile["slug"] for profile in await spawner.profile_list(spawner)]
     spawner.user_options = {"profile": profiles[0]}
     await spawner.load_user_options()
     labels = spawner.extra_labels
