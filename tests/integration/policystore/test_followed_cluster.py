@@ -135,6 +135,16 @@ async def test_a_change_that_concerns_no_queue_is_not_served(tmp_path: Path) -> 
         assert followed.publications <= 2
 
 
+async def test_aggregated_roles(tmp_path: Path) -> None:
+    """The API server fills in their rules, or has none yet."""
+    async with following(tmp_path) as followed:
+        rule = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+        followed.api.put("clusterroles", "", "view", rules=None, aggregationRule=rule)
+        await followed.first()
+        assert followed.may("ann")
+        assert followed.faults == ""
+
+
 async def test_many_objects_come_in_pages(tmp_path: Path) -> None:
     async with following(tmp_path) as followed:
         for number in range(3 * resource_watch.PAGE_OBJECTS + 1):

@@ -58,9 +58,8 @@ class _Rule(Struct, rename="camel"):
     resource_names: _Names | None = None
 
 
-class _Role(_Named, rename="camel"):
+class _Role(_Named):
     rules: tuple[_Rule, ...] | None = None
-    aggregation_rule: Raw | None = None
 
 
 class _Subject(Struct):
@@ -221,9 +220,7 @@ def _decoded_role(read: _Role, *, is_namespaced: bool) -> Decoded:
         for each in read.rules or ()
     )
     size = 1 + sum(1 + sum(map(len, rule)) for rule in rules)
-    return Decoded(
-        key, RbacRole(*key, rules, read.aggregation_rule is not None, _LIVE), size, False
-    )
+    return Decoded(key, RbacRole(*key, rules, False, _LIVE), size, False)
 
 
 def _decoded_binding(read: _Binding, *, is_namespaced: bool) -> Decoded:
