@@ -19,7 +19,7 @@ from queuegate.policy.reach import SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.kubernetes_rbac import grants, load
 from queuegate_server.formats.kubernetes_rbac.compiler import (
-    Changes,
+    ObjectChanges,
     RbacCompiler,
     compile_objects,
 )
@@ -93,7 +93,7 @@ def test_what_follows_changes_equals_what_reads_all() -> None:
             waiting = changes_between(now, read(cluster))
             chance.shuffle(waiting)
             while waiting:
-                changes = Changes()
+                changes = ObjectChanges()
                 for _ in range(chance.choice([1, 1, 1, 2, 5])):
                     if not waiting:
                         break
@@ -132,7 +132,7 @@ def binding(name: str, *users: str, namespace: str = "ml") -> Binding:
 
 def applied(compiler: RbacCompiler, *objects: RbacRole | Binding | QueueObject) -> int:
     """Apply changes, and return the number of steps."""
-    changes = Changes()
+    changes = ObjectChanges()
     for each in objects:
         match each:
             case RbacRole():
@@ -182,7 +182,7 @@ def test_a_namespace_that_grants_too_much_grants_nothing(monkeypatch: pytest.Mon
     assert not may(compiler, "ann")
     assert not may(compiler, "joe")
     assert may(compiler, "eve", "root.localqueues.web.training")
-    list(compiler.apply(Changes(bindings={("ml", "b"): None})))
+    list(compiler.apply(ObjectChanges(bindings={("ml", "b"): None})))
     assert compiler.left_out == frozenset()
     assert may(compiler, "ann")
     assert not may(compiler, "joe")
@@ -247,7 +247,7 @@ def test_no_step_is_long(objects: list[RbacRole | Binding]) -> None:
     """Whoever may write bindings in a namespace must not stall others."""
     compiler = RbacCompiler(RbacOptions())
     longest = 0.0
-    changes = Changes()
+    changes = ObjectChanges()
     for each in objects:
         table: Any = changes.roles if isinstance(each, RbacRole) else changes.bindings
         table[each.namespace, each.name] = each

@@ -45,7 +45,7 @@ _DIGESTS: Final = 1 << 256
 
 
 @dataclass(slots=True)
-class Changes:
+class ObjectChanges:
     """Objects that are new or have changed, by key; None for one that no longer exists."""
 
     roles: dict[Key, RbacRole | None] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class RbacCompiler:
         """The namespaces that grant too much, and so nothing; see `GrantTable`."""
         return self._table.left_out
 
-    def apply(self, changes: Changes) -> Generator[None, None, None]:
+    def apply(self, changes: ObjectChanges) -> Generator[None, None, None]:
         """Change objects. Runs in short steps. Raises TooManyGrants."""
         places: dict[GrantTarget, None] = {}
         named: dict[GrantTarget, None] = {}
@@ -210,7 +210,7 @@ def compile_objects(objects: Objects, options: RbacOptions) -> RbacCompiler:
     Raises TooManyGrants.
     """
     compiler = RbacCompiler(options)
-    changes = Changes({**objects.roles}, {**objects.bindings}, {**objects.queues})
+    changes = ObjectChanges({**objects.roles}, {**objects.bindings}, {**objects.queues})
     for _ in compiler.apply(changes):
         pass
     return compiler

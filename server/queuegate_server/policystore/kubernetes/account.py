@@ -40,7 +40,7 @@ class CannotAsk(Exception):
     """The account cannot be used. The message says why, and what to do."""
 
 
-class Credentials(NamedTuple):
+class AccountCredentials(NamedTuple):
     """What a request to the API server needs."""
 
     url: URL
@@ -56,7 +56,7 @@ class Account(Protocol):
     name: str
     """For display: the address, or the kubeconfig."""
 
-    def credentials(self) -> Credentials:
+    def credentials(self) -> AccountCredentials:
         """Read the credentials. Blocks. Raises CannotAsk."""
 
 
@@ -70,7 +70,7 @@ class PodAccount:
         self._is_pod = bool(host)
         self.name = "the API server of this pod's cluster"
 
-    def credentials(self) -> Credentials:
+    def credentials(self) -> AccountCredentials:
         """Read the credentials. Raises CannotAsk."""
         if not self._is_pod:
             raise CannotAsk(
@@ -79,7 +79,7 @@ class PodAccount:
             )
         token = _read(self._folder / "token").decode(errors="replace").strip()
         authority = _read(self._folder / "ca.crt")
-        return Credentials(URL(self._url), _checked_token(token), _tls(authority, b"", b""))
+        return AccountCredentials(URL(self._url), _checked_token(token), _tls(authority, b"", b""))
 
 
 _Section = Mapping[str, object]
@@ -92,7 +92,7 @@ class Kubeconfig:
         self._path = path
         self.name = f"the API server in {path}"
 
-    def credentials(self) -> Credentials:
+    def credentials(self) -> AccountCredentials:
         """Read the credentials. Raises CannotAsk."""
         read = plain_data(read_yaml(_read(self._path), str(self._path)).root)
         if not isinstance(read, dict):
@@ -109,7 +109,7 @@ class Kubeconfig:
             raise self._fault("proxy-url is not supported: name an address that needs no proxy")
         url = URL(self._text(cluster, "server"))
         if url.scheme == "http" and url.host in _LOOPBACK:
-            return Credentials(url, "", None)
+            return AccountCredentials(url, "", None)
         if url.scheme != "https" or not url.host:
             raise self._fault("server must be an https:// address, or http:// on loopback")
         authority = self._bytes(cluster, "certificate-authority")
@@ -119,7 +119,7 @@ class Kubeconfig:
             token = _read(self._path.parent / file).decode(errors="replace").strip()
         if bool(certificate) is not bool(key) or not (token or certificate):
             raise self._fault(f"the user has no usable credentials: {_USE}")
-        return Credentials(url, _checked_token(token), _tls(authority, certificate, key))
+        return AccountCredentials(url, _checked_token(token), _tls(authority, certificate, key))
 
     def _section(self, read: _Section, kind: str, name: object) -> _Section:
         """Return a named section. Raises CannotAsk."""

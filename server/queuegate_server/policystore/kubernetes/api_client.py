@@ -34,7 +34,7 @@ class ApiFault(Exception):
     """The API server could not be asked, or its answer cannot be used. The message says why."""
 
 
-class Gone(ApiFault):
+class VersionGone(ApiFault):
     """The API server no longer knows the version that was asked for (410)."""
 
 
@@ -149,7 +149,7 @@ async def _refusal(response: aiohttp.ClientResponse) -> ApiFault:
     status = response.status
     # Only the beginning is read, and nothing of it is shown: it may name objects.
     await response.content.read(_ERROR_BYTES)
-    kinds: dict[int, Callable[[str], ApiFault]] = {404: NotServed, 410: Gone}
+    kinds: dict[int, Callable[[str], ApiFault]] = {404: NotServed, 410: VersionGone}
     why = {
         401: "the API server does not know the account (401): check the token or certificate",
         403: "the account may not list and watch this (403): apply the ClusterRole for RBAC",

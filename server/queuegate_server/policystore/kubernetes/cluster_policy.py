@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
-from queuegate_server.formats.kubernetes_rbac.compiler import Changes, RbacCompiler
+from queuegate_server.formats.kubernetes_rbac.compiler import ObjectChanges, RbacCompiler
 from queuegate_server.formats.kubernetes_rbac.grants import (
     MAX_NAMESPACE_GRANTS,
     RbacOptions,
@@ -67,7 +67,7 @@ class ClusterPolicy:
         self._options = options
         self._compiler = RbacCompiler(options)
         self._client = ApiClient(account)
-        self._pending = Changes()
+        self._pending = ObjectChanges()
         self._wake = asyncio.Event()
         self.ready: Final = asyncio.Event()
         """Set once all RBAC has been read."""
@@ -118,7 +118,7 @@ class ClusterPolicy:
             current_at = min(each.alive_at for each in self._rbac)
             if current_at == float("-inf") or not all(each.was_asked for each in self.watches):
                 continue
-            changes, self._pending = self._pending, Changes()
+            changes, self._pending = self._pending, ObjectChanges()
             try:
                 await run_with_pauses(self._compiler.apply(changes))
             except Exception as error:
@@ -160,7 +160,7 @@ class ClusterPolicy:
     def _start_again(self) -> None:
         """Compile all objects again at the next occasion."""
         self._compiler = RbacCompiler(self._options)
-        self._pending = Changes()
+        self._pending = ObjectChanges()
         for watch in self.watches:
             for key, each in watch.objects.items():
                 self._note_change(watch, key, each.entry)

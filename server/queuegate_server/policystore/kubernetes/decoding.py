@@ -25,7 +25,7 @@ from queuegate_server.formats.kubernetes_rbac.objects import (
     Rule,
     Subject,
 )
-from queuegate_server.policystore.kubernetes.api_client import ApiFault, Gone
+from queuegate_server.policystore.kubernetes.api_client import ApiFault, VersionGone
 
 MAX_VALUES: Final = 10_000
 """The maximum number of values in an object that is decoded. It takes a few milliseconds."""
@@ -83,7 +83,7 @@ class _ListMetadata(Struct, rename="camel"):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class Page(Struct):
+class ListPage(Struct):
     """A part of a list."""
 
     metadata: _ListMetadata
@@ -95,7 +95,7 @@ class _PageOfOne(Struct):
     items: tuple[Raw]
 
 
-class Event(Struct):
+class WatchEvent(Struct):
     """A change that a watch reports."""
 
     type: str
@@ -127,9 +127,9 @@ class Decoded(NamedTuple):
     """Whether it has too many values, so that it grants nothing."""
 
 
-_page = msgspec.json.Decoder(Page).decode
+_page = msgspec.json.Decoder(ListPage).decode
 _page_of_one = msgspec.json.Decoder(_PageOfOne).decode
-_event = msgspec.json.Decoder(Event).decode
+_event = msgspec.json.Decoder(WatchEvent).decode
 _named = msgspec.json.Decoder(_Named).decode
 _role = msgspec.json.Decoder(_Role).decode
 _binding = msgspec.json.Decoder(_Binding).decode
@@ -138,13 +138,13 @@ _group = msgspec.json.Decoder(_Group).decode
 _FAULTS: Final = (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeError)
 
 
-def page(data: bytes, limit: int) -> Page:
+def page(data: bytes, limit: int) -> ListPage:
     """Decode a part of a list of at most `limit` objects. Raises ApiFault."""
     try:
         if limit == 1 and len(data) > MAX_VALUES:
             # A list of unknown length could have millions of items.
             one = _page_of_one(data)
-            return Page(one.metadata, [*one.items])
+            return ListPage(one.metadata, [*one.items])
         read = _page(data)
     except _FAULTS as error:
         raise _fault("a list", error) from None
@@ -153,15 +153,15 @@ def page(data: bytes, limit: int) -> Page:
     return read
 
 
-def event(line: bytes) -> Event:
-    """Decode a line of a watch. Raises ApiFault, or Gone if the watch cannot be continued."""
+def event(line: bytes) -> WatchEvent:
+    """Decode a line of a watch. Raises ApiFault; VersionGone if the watch cannot be continued."""
     try:
         read = _event(line)
         code = _status(read.object).code if read.type == "ERROR" else 0
     except _FAULTS as error:
         raise _fault("an event", error) from None
     if code == _GONE:
-        raise Gone("the API server no longer has this version (410)")
+        raise VersionGone("the API server no longer has this version (410)")
     if read.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
         raise ApiFault(f"the API server ended a watch with status {code}")
     return read

@@ -21,11 +21,11 @@ from queuegate_server.policystore.kubernetes.api_client import (
     MAX_OBJECT_BYTES,
     ApiClient,
     ApiFault,
-    Gone,
     NotServed,
     TooLong,
+    VersionGone,
 )
-from queuegate_server.policystore.kubernetes.decoding import Decoded, Entry, EntryKey, Page
+from queuegate_server.policystore.kubernetes.decoding import Decoded, Entry, EntryKey, ListPage
 from queuegate_server.runtime import pauses
 from queuegate_server.runtime.pacing import Pace
 
@@ -158,7 +158,7 @@ class ResourceWatch:
         self._note_life(start)
         return page.metadata.resource_version
 
-    async def _page(self, path: str, limit: int, token: str) -> tuple[Page, int]:
+    async def _page(self, path: str, limit: int, token: str) -> tuple[ListPage, int]:
         """Return a page, and the number of objects to ask for next. Raises ApiFault."""
         while True:
             query = {"limit": str(limit), **({"continue": token} if token else {})}
@@ -204,7 +204,7 @@ class ResourceWatch:
         await asyncio.sleep(start + MIN_WATCH_SECONDS - self.clock())
         return version
 
-    def _apply(self, event: decoding.Event) -> None:
+    def _apply(self, event: decoding.WatchEvent) -> None:
         """Apply one change. Raises ApiFault."""
         decoded = self._decode(event.object)
         if event.type == "DELETED":
@@ -246,7 +246,7 @@ class ResourceWatch:
             return
         self.was_asked = True
         self.on_sign_of_life()
-        if isinstance(error, Gone):
+        if isinstance(error, VersionGone):
             return
         fault = str(error) if isinstance(error, ApiFault) else f"unexpected {type(error).__name__}"
         if fault != self.fault:
