@@ -19,7 +19,10 @@ SETTINGS: dict[str, Any] = {
     "policy": {"kubernetes": {}},
     "admission": {"queues": {"mode": "warn", "schedulers": {"kueue": {}}}},
 }
-SERVER: dict[str, Any] = {"policy": {"kubernetes": {}, "configs": None, "defaults": None}}
+SERVER: dict[str, Any] = {
+    "policy": {"kubernetes": {}, "configs": None, "defaults": None},
+    "callers": {"certificates": {"cn:scheduler": {}}},
+}
 
 
 def rules(manifests: list[Manifest]) -> list[list[Any]]:
