@@ -10,7 +10,7 @@ import pytest
 from queuegate.policy import acl
 from queuegate_server.admission.annotations import rules
 from queuegate_server.formats import yaml_nodes
-from queuegate_server.formats.yarn import schedulers
+from queuegate_server.formats.yarn import fair_scheduler
 from queuegate_server.identity.resolvers.ldap.entries import GroupKind
 from queuegate_server.policystore.kubernetes import decoding
 from queuegate_server.rpc import validation
@@ -53,7 +53,7 @@ def test_short_inputs(name: str) -> None:
         ("acls", acl, "WILDCARD", "all"),
         (
             "yarn_xml",
-            schedulers,
+            fair_scheduler,
             "FAIR_ACLS",
             {"aclSubmitApps": "admin", "aclAdministerApps": "submit"},
         ),

@@ -72,7 +72,7 @@ def manifest(
     name: str,
     queues_only: bool,
 ) -> None:
-    """Print the webhook configurations that match the settings, and the rights to follow RBAC.
+    """Print the webhook configurations and RBAC for the settings.
 
     Apply them with `kubectl apply -f`. They determine which requests the API server sends to the
     webhook. Print and apply them again when admission.queues changes: its modes, schedulers,

@@ -194,7 +194,10 @@ def test_manifests_that_grant_too_much_are_an_error(monkeypatch: pytest.MonkeyPa
     text = json.dumps({"kind": "List", "apiVersion": "v1", "items": _manifests()}).encode()
     partition, found = load_rbac(text, "rbac.yaml", RbacOptions())
     assert partition is None
-    assert "the bindings of the namespace ml have more than 0 pairs" in str(found[0])
+    assert (
+        "the bindings of the namespace ml have more than 0 pairs of a subject and a queue"
+        in str(found[0])
+    )
 
 
 def test_a_cluster_that_grants_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +209,7 @@ def test_a_cluster_that_grants_too_much(monkeypatch: pytest.MonkeyPatch) -> None
     text = json.dumps({"kind": "List", "apiVersion": "v1", "items": _manifests(2)}).encode()
     partition, found = load_rbac(text, "rbac.yaml", RbacOptions())
     assert partition is None
-    assert "the cluster's bindings have more than 1 pairs" in str(found[0])
+    assert "the cluster's bindings have more than 1 pairs of a subject and a queue" in str(found[0])
 
 
 def _manifests(bindings: int = 1) -> list[dict[str, Any]]:
