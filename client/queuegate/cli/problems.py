@@ -23,7 +23,7 @@ from queuegate.exceptions import (
 )
 
 INVALID_CONFIGURATION: Final = "INVALID_CONFIGURATION"
-# Neither gRPC nor the contract tells these two cases from others of the same type except in words.
+# These two errors differ from others of the same type only in their messages.
 _NO_SERVER: Final = "no server at "
 """The beginning of the client's message if nothing listens at the address."""
 _NO_PARTITIONS: Final = "no partitions"

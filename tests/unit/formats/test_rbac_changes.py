@@ -247,7 +247,7 @@ def _attacks() -> Iterator[Any]:
 
 @pytest.mark.parametrize("objects", [*_attacks()])
 def test_no_step_is_long(objects: list[RbacRole | Binding]) -> None:
-    """Whoever may write bindings in a namespace must not stall others."""
+    """A user who may write bindings in a namespace must not stall others."""
     compiler = RbacCompiler(RbacOptions())
     longest = 0.0
     changes = ObjectChanges()

@@ -1,9 +1,9 @@
 """What the bindings of a cluster grant, and what a change of a role or a binding changes.
 
 Each binding grants something to its subjects at some targets, which depend on the binding and its
-role alone. Whoever may write bindings in a namespace can multiply subjects by names, so there is a
-bound for each namespace: beyond it, none of its bindings grants anything. RBAC only grants, so this
-opens no queue, and it depends on the objects alone, not on their order.
+role alone. A user who may write bindings in a namespace can multiply subjects by names, so each
+namespace has a limit: if its bindings exceed it, none of them grants anything. RBAC only grants, so
+the limit opens no queue. The result does not depend on the order of the objects.
 """
 
 import hashlib
@@ -88,8 +88,8 @@ class GrantTable:
         """The namespaces whose bindings grant too much, and so nothing; empty for the
         ClusterRoleBindings."""
         self.digest = 0
-        """A sum of digests of all that is in the table, in any order. It is only shown: whoever
-        chooses many of the summands can choose the sum."""
+        """The sum of the digests of the table's entries, in any order. It is only displayed and
+        decides nothing: a user who chooses many entries can choose the sum."""
         self._known: dict[Key, Binding] = {}
         self._of_role: dict[Key, dict[Key, None]] = {}
         self._grants: dict[Key, Grants] = {}
