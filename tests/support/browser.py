@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Dialog, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 from playwright.sync_api import Error as BrowserError
 
 DEADLINE_MS: Final = 60_000.0
@@ -31,6 +39,9 @@ _ARGUMENTS: Final = (
     "--hide-scrollbars",
 )
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1", None})
+# What htmx notes when typing on aborts a request for suggestions. A request that fails is noted by
+# another name as well.
+_REPLACED_REQUESTS: Final = ("htmx:sendAbort,", "htmx:afterRequest,")
 SERIOUS: Final = ("serious", "critical")
 
 
@@ -128,13 +139,14 @@ def visiting(
         if parts.scheme not in {"data", "about"} and parts.hostname not in _LOOPBACK:
             visit.elsewhere.append(url)
 
+    def noted(message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(_REPLACED_REQUESTS):
+            visit.errors.append(message.text)
+
     context.on("dialog", dismiss)
     context.on("request", lambda request: requested(request.url))
     context.on("weberror", lambda error: visit.errors.append(str(error.error)))
-    context.on(
-        "console",
-        lambda message: visit.errors.append(message.text) if message.type == "error" else None,
-    )
+    context.on("console", noted)
     try:
         yield visit
     finally:
