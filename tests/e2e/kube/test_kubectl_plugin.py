@@ -112,7 +112,7 @@ def test_without_an_api_server_there_is_no_user_and_no_answer(
     )
     assert (status, output) == (2, "")
     assert error.startswith("Error: cannot determine USER: `kubectl auth whoami` failed: ")
-    assert error.endswith(": name the user\n")
+    assert error.endswith(": pass USER\n")
 
 
 def test_nothing_but_the_user_may_be_omitted(kubectl: Kubectl, address: str) -> None:
