@@ -17,6 +17,7 @@ from queuegate.policy.created_queues import (
 )
 from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
 from queuegate.policy.names import SEPARATOR, parent_path
+from queuegate.policy.queue import granting
 from queuegate.policy.yarn_acl import Semantics
 
 SEMANTICS: Final = frozenset(map(str, Semantics))
@@ -115,8 +116,6 @@ def _decide(
     """
     chain: Chain = ChainEnd(_INHERITED if inherits else NO_MATCH, ChainIndexes())
     for each in reversed(created):
-        texts = [each.admin_acl]
-        if access is Access.SUBMIT:
-            texts.append(each.submit_acl)
+        texts = granting(access, each.submit_acl, each.admin_acl)
         chain = chain.extend(each.path, [*map(parse, texts)])
     return chain.decide(*asker)

@@ -13,6 +13,7 @@ from queuegate.policy.acl import Acl
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR, parent_path
+from queuegate.policy.queue import granting
 from queuegate.policy.reach import SubjectKind
 
 _MAX_SHOWN: Final = 200
@@ -188,7 +189,8 @@ def _opened_by(queues: Sequence[PolicyQueue], parse: Callable[[str], Acl]) -> Ma
     """
     opened_by: dict[str, str] = {}
     for queue in queues:
-        is_open = any(parse(acl).allows_all for acl in (queue.submit_acl, queue.admin_acl))
+        texts = granting(Access.SUBMIT, queue.submit_acl, queue.admin_acl)
+        is_open = any(parse(text).allows_all for text in texts)
         if opened := queue.path if is_open else opened_by.get(parent_path(queue.path), ""):
             opened_by[queue.path] = opened
     return opened_by

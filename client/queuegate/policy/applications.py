@@ -15,9 +15,11 @@ from queuegate.policy.decision import (
     ACLS_DISABLED,
     NO_MATCH,
     UNKNOWN_QUEUE,
+    Access,
     Decision,
     Reason,
 )
+from queuegate.policy.queue import granting
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
@@ -130,20 +132,21 @@ def decide_application(
         lists = list(_lists(partition, application, action))
         return evaluate(lists, user, groups, real_user)
     source = (
-        list(_queue(partition, application.queue, submit=True))
+        list(_queue(partition, application.queue, Access.SUBMIT))
         if documented
         else list(_lists(partition, application, Action.MODIFY))
     )
     first = evaluate(source, user, groups, real_user)
     if first.decision is not None and not first.decision.allowed:
         return first
-    second = evaluate(list(_queue(partition, target, submit=True)), user, groups, real_user)
+    second = evaluate(list(_queue(partition, target, Access.SUBMIT)), user, groups, real_user)
     decided = second.decision
     if first.decision is None and (decided is None or decided.allowed):
         decided = None
     of_target = (len(first.lists) + index for index in second.granting)
-    granting = (*first.granting, *of_target)
-    return ApplicationDecision(decided, (*first.lists, *second.lists), granting)
+    return ApplicationDecision(
+        decided, (*first.lists, *second.lists), (*first.granting, *of_target)
+    )
 
 
 def evaluate(
@@ -191,10 +194,10 @@ def _lists(partition: Partition, application: Application, action: Action) -> It
         acl = _parse(application.modify_acl, cluster.semantics)
         yield AccessList(AccessListKind.MODIFY, "", acl)
     if documented:
-        yield from _queue(partition, application.queue, submit=False)
+        yield from _queue(partition, application.queue, Access.ADMIN)
         return
     if action is not Action.VIEW_LOGS:
-        yield from _queue(partition, application.queue, submit=False)
+        yield from _queue(partition, application.queue, Access.ADMIN)
     yield AccessList(AccessListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)
 
 
@@ -202,14 +205,14 @@ def _parse(acl: Acl | str, semantics: Semantics) -> Acl:
     return parse_yarn(acl, semantics) if isinstance(acl, str) else acl
 
 
-def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
-    """Yield the ACLs of a queue and its ancestors. Under documented semantics, also yield the
-    cluster administrators' ACL.
+def _queue(partition: Partition, path: str, access: Access) -> Iterator[AccessList]:
+    """Yield the ACLs of a queue and its ancestors that grant access. Under documented semantics,
+    also yield the cluster administrators' ACL.
     """
+    kinds = granting(access, AccessListKind.QUEUE_SUBMIT, AccessListKind.QUEUE_ADMIN)
     for queue in partition.upwards(path):
-        if submit:
-            yield AccessList(AccessListKind.QUEUE_SUBMIT, queue.path, queue.submit_acl)
-        yield AccessList(AccessListKind.QUEUE_ADMIN, queue.path, queue.admin_acl)
+        for kind, acl in zip(kinds, queue.acls_granting(access), strict=True):
+            yield AccessList(kind, queue.path, acl)
     cluster = partition.cluster
     if cluster is not None and cluster.semantics is Semantics.DOCUMENTED:
         yield AccessList(AccessListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)

@@ -16,6 +16,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access
 from queuegate.policy.difference import walk
 from queuegate.policy.names import RECOVERY_QUEUE, SEPARATOR
+from queuegate.policy.queue import granting
 from queuegate.policy.reach import EffectiveAcl, SubjectKind, effective_acl
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Person, Subject, World
@@ -148,10 +149,9 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
     """Yield the names listed in the queue's own ACLs, by kind of subject."""
     configured = partition.queues.get(use.queue)
     queues = partition.created(use.queue) if configured is None else (configured,)
-    acls = [queue.admin_acl for queue in queues]
-    if use.access is Access.SUBMIT:
-        acls += (queue.submit_acl for queue in queues)
-    for acl in acls:
+    # The admin ACLs come first, so counterexamples prefer administrators.
+    kinds = reversed(granting(use.access, Access.SUBMIT, Access.ADMIN))
+    for acl in [queue.acl(kind) for kind in kinds for queue in queues]:
         if acl.allows_all:
             yield SubjectKind.EVERYONE, frozenset({WILDCARD})
         yield SubjectKind.USER, acl.users
@@ -169,8 +169,7 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
     queue = partition.queues.get(use.queue)
     if queue is None:
         return False
-    submit, admin = queue.acl_texts
-    for text in (submit, admin) if use.access is Access.SUBMIT else (admin,):
+    for text in granting(use.access, *queue.acl_texts):
         first, _, second = text.partition(" ")
         if WILDCARD in text or not (
             users.issuperset(first.split(",")) and groups.issuperset(second.split(","))

@@ -1,9 +1,8 @@
 """Decide who may use a queue.
 
-At the queue and at each of its ancestors, the submit ACL and the admin ACL both grant submission,
-and only the admin ACL grants administration (YuniKorn `pkg/scheduler/objects/queue.go`,
-CheckSubmitAccess and CheckAdminAccess). `chain.py` defines the order of evaluation. Submission to
-YuniKorn's recovery queue or any queue below it is always denied.
+A queue's own ACLs and those of all its ancestors grant access; `granting` in `queue.py` defines
+which of them grant which kind, and `chain.py` the order of evaluation. Submission to YuniKorn's
+recovery queue or any queue below it is always denied.
 """
 
 from collections.abc import Iterable, Sequence

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from queuegate.policy.acl import Acl
 from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access
 from queuegate.policy.names import ROOT, parent_path
 from queuegate.policy.queue import Queue
@@ -218,22 +217,18 @@ class _Reader:
             # Include the cluster's administrators, whose level is above the root.
             users, groups = map(frozenset, chain.merged())
         elif created:
-            acls = [acl for queue in created for acl in self._acls(queue)]
+            acls = [acl for queue in created for acl in queue.acls_granting(self._access)]
             users = _NOBODY.union(*(acl.users for acl in acls))
             groups = _NOBODY.union(*(acl.groups for acl in acls))
         elif chain.queue == path:
             users, groups = chain.users, chain.groups
         queue = self._partition.queues.get(path)
         for each in created if queue is None else (queue,):
-            proxies = proxies.union(*(acl.proxies for acl in self._acls(each)))
+            proxies = proxies.union(*(acl.proxies for acl in each.acls_granting(self._access)))
         if not (users or groups or proxies):
             return above if above.own is None else _Side(False, above.level, None)
         own = _Level(above.level, users, groups, proxies, self._expand)
         return _Side(False, own, own)
-
-    def _acls(self, queue: Queue) -> Sequence[Acl]:
-        own = (queue.admin_acl,)
-        return (queue.submit_acl, *own) if self._access is Access.SUBMIT else own
 
 
 def walk(

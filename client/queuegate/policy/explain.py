@@ -10,6 +10,7 @@ from queuegate.policy.created_queues import Template
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import ACLS_DISABLED, Access, Decision, Reason
 from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path, shared_name
+from queuegate.policy.queue import granting
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
@@ -130,10 +131,9 @@ def _acls_upwards(
     partition: Partition, path: str, access: Access
 ) -> Iterator[tuple[str, Access, Acl]]:
     for queue in partition.upwards(path):
-        if access is Access.SUBMIT:
-            yield queue.path, Access.SUBMIT, queue.submit_acl
-        if partition.named_grants is None:
-            yield queue.path, Access.ADMIN, queue.admin_acl
+        for kind in granting(access, Access.SUBMIT, Access.ADMIN):
+            if kind is Access.SUBMIT or partition.named_grants is None:
+                yield queue.path, kind, queue.acl(kind)
     cluster = partition.cluster
     if cluster and cluster.acls_enabled and cluster.semantics is Semantics.DOCUMENTED:
         yield CLUSTER, Access.ADMIN, cluster.admins

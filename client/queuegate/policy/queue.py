@@ -1,12 +1,28 @@
-"""Queues and their own ACLs."""
+"""Queues, their own ACLs, and the kinds of access that these grant."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from queuegate.policy.acl import Acl
 from queuegate.policy.decision import Access
 
+_SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
+_T = TypeVar("_T")
+
+
+def granting(access: Access, submit: _T, admin: _T) -> tuple[_T, ...]:
+    """Return those of a queue's own ACLs that grant a kind of access, in evaluation order.
+
+    The submit ACL and the admin ACL both grant submission; only the admin ACL grants administration
+    (YuniKorn `pkg/scheduler/objects/queue.go`, CheckSubmitAccess and CheckAdminAccess).
+
+    Args:
+        access: The kind of access.
+        submit: The submit ACL, or its text, or its kind.
+        admin: The admin ACL, in the same form.
+    """
+    return (submit, admin) if access is _SUBMIT else (admin,)
 
 
 class QueueAcls(NamedTuple):
@@ -45,6 +61,14 @@ class Queue:
             self._admin_acl = self._parse(self._admin_acl)
         return self._admin_acl
 
+    def acl(self, kind: Access) -> Acl:
+        """Return the queue's own ACL of a kind."""
+        return self.submit_acl if kind is _SUBMIT else self.admin_acl
+
+    def acls_granting(self, access: Access) -> tuple[Acl, ...]:
+        """Return the queue's own ACLs that grant access, in evaluation order."""
+        return tuple(map(self.acl, granting(access, _SUBMIT, _ADMIN)))
+
     @property
     def acl_texts(self) -> tuple[str, str]:
         """The unparsed texts of the queue's own submit and admin ACLs."""
@@ -70,20 +94,11 @@ class Queue:
         """Return whether this queue's ACLs that grant `access` list the same names as those of
         `other`. Both queues must use the same grammar.
         """
-        if not (
-            _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class
-            or _same_names(self.admin_acl, other.admin_acl)
-        ):
-            return False
-        return (
-            access is _ADMIN
-            or _is_same_text(self._submit_acl, other._submit_acl)  # noqa: SLF001
-            or _same_names(self.submit_acl, other.submit_acl)
-        )
-
-
-def _is_same_text(one: Acl | str, other: Acl | str) -> bool:
-    return isinstance(one, str) and one == other
+        # Equal texts need not be parsed.
+        own = granting(access, self._submit_acl, self._admin_acl)
+        if own == granting(access, other._submit_acl, other._admin_acl):  # noqa: SLF001 - same class
+            return True
+        return all(map(_same_names, self.acls_granting(access), other.acls_granting(access)))
 
 
 def _same_names(one: Acl, other: Acl) -> bool:

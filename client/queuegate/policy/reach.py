@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import Access, Decision, Reason
-from queuegate.policy.queue import Queue
+from queuegate.policy.queue import Queue, granting
 from queuegate.policy.tree import Partition
 
 
@@ -85,9 +85,9 @@ class EffectiveAcl:
     def _queues(self) -> Mapping[str, Queue]:
         return {queue.path: queue for queue in self.partition.upwards(self.path)}
 
-    def submit_acl_of(self, queue: str) -> Acl:
-        """Return the submit ACL of `queue`, a queue at or above `path`."""
-        return self._queues[queue].submit_acl
+    def acl_of(self, queue: str, kind: Access) -> Acl:
+        """Return the own ACL of `queue`, a queue at or above `path`."""
+        return self._queues[queue].acl(kind)
 
     @property
     def everyone(self) -> Grant | None:
@@ -159,15 +159,16 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUse
         members: The members of each group, including nested members.
     """
     users: dict[str, list[Grant]] = {}
-    submit = acl.access is Access.SUBMIT
-    # Map each queue to its submit ACL, which is evaluated before the admin ACL.
+    kinds = granting(acl.access, _SUBMIT, _ADMIN)
+    first_kind, last_kind = kinds[0], kinds[-1]
+    # Map each queue to the ACL that is evaluated first.
     first = {
-        queue: acl.submit_acl_of(queue) if submit and queue != CLUSTER else EMPTY
+        queue: acl.acl_of(queue, first_kind) if queue != CLUSTER else EMPTY
         for queue in {*acl.users.values()}
     }
     for user, queue in acl.users.items():
         own = first[queue]
-        kind = _SUBMIT if user in own.users else _ADMIN
+        kind = first_kind if user in own.users else last_kind
         # This is three times as fast as the NamedTuple constructor.
         users[user] = [
             _new_tuple(Grant, (queue, kind, _USER, user, own.origins.users.get(user, ())))
@@ -235,9 +236,9 @@ def _grant(queue: Queue | None, access: Access, kind: SubjectKind, name: str) ->
     """
     if queue is None:
         return Grant(CLUSTER, Access.ADMIN, kind, name)
-    if access is Access.SUBMIT and _lists(queue.submit_acl, kind, name):
-        return Grant(queue.path, Access.SUBMIT, kind, name, _origins(queue.submit_acl, kind, name))
-    return Grant(queue.path, Access.ADMIN, kind, name)
+    *earlier, last = granting(access, _SUBMIT, _ADMIN)
+    own = next((each for each in earlier if _lists(queue.acl(each), kind, name)), last)
+    return Grant(queue.path, own, kind, name, _origins(queue.acl(own), kind, name))
 
 
 def _origins(acl: Acl, kind: SubjectKind, name: str) -> tuple[str, ...]:

@@ -285,9 +285,8 @@ class Partition:
         for queue in reversed(created):
             # Add one level per ACL, so that the chains of many paths can share a template's sets of
             # names.
-            chain = chain.extend(queue.path, (queue.admin_acl,))
-            if access is _SUBMIT:
-                chain = chain.extend(queue.path, (queue.submit_acl,))
+            for own in reversed(queue.acls_granting(access)):
+                chain = chain.extend(queue.path, (own,))
         if len(path) <= MAX_PATH_LENGTH and len(chains) < len(self.queues) + MAX_MISSING_PATHS:
             chains[path] = chain
             if nearest != path and not created:
@@ -300,10 +299,7 @@ class Partition:
             waiting.append(path)
             path = parent_path(path)
         for path in reversed(waiting):
-            queue = self.queues[path]
-            own = (queue.admin_acl,)
-            acls = (queue.submit_acl, *own) if access is _SUBMIT else own
-            chain = chains[path] = chain.extend(path, acls)
+            chain = chains[path] = chain.extend(path, self.queues[path].acls_granting(access))
         return chain
 
 

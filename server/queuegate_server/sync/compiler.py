@@ -16,13 +16,15 @@ from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, OwnLevel, own_level
 from queuegate.policy.created_queues import ANY_NAME, QueueCreation
 from queuegate.policy.decision import RULES, Access, Decision, Reason
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path
-from queuegate.policy.queue import Queue
+from queuegate.policy.queue import Queue, granting
 from queuegate.policy.tree import Partition
 from queuegate.v1 import access_pb2, sync_pb2
 from queuegate_server.engine import ServedPartition, Snapshot
 from queuegate_server.runtime.pacing import Pace
 from queuegate_server.sync.session import ShippedPolicy
 
+_SUBMIT: Final = Access.SUBMIT
+_ADMIN: Final = Access.ADMIN
 MAX_PART_BYTES: Final = 256 * 1024
 MAX_PATTERNS: Final = 10_000
 """If auto-created queues need more patterns, gates query the server about these queues."""
@@ -127,7 +129,7 @@ class ChainCompiler:
     def _configured(self) -> Iterator[Rows]:
         partition = self._partition
         parents = yield from self._paths_with_queues_below()
-        chains = [partition.chain(CLUSTER, access) for access in (Access.SUBMIT, Access.ADMIN)]
+        chains = [partition.chain(CLUSTER, access) for access in (_SUBMIT, _ADMIN)]
         admin = self._append_chain(chains[1])
         submit = admin if chains[0] is chains[1] else self._append_chain(chains[0])
         self._links[CLUSTER] = QueueLinks(0, submit, admin)
@@ -136,8 +138,8 @@ class ChainCompiler:
             submit_acl, admin_acl = queue.read_acls(partition.parse_acl)
             links = QueueLinks(
                 self._queues,
-                self._extend(above.submit, path, (submit_acl, admin_acl)),
-                self._extend(above.admin, path, (admin_acl,)),
+                self._extend(above.submit, path, granting(_SUBMIT, submit_acl, admin_acl)),
+                self._extend(above.admin, path, granting(_ADMIN, submit_acl, admin_acl)),
             )
             self._queues += 1
             if path in parents:
@@ -189,11 +191,13 @@ class ChainCompiler:
 
     def _extend_created(self, above: QueueLinks, queue: Queue) -> QueueLinks:
         """Append one level for each ACL, as `Partition.chain` does."""
-        submit_acl, admin_acl = (queue.submit_acl,), (queue.admin_acl,)
-        submit = self._extend(above.submit, queue.path, admin_acl)
-        submit = self._extend(submit, queue.path, submit_acl)
-        admin = self._extend(above.admin, queue.path, admin_acl)
-        return QueueLinks(above.number, submit, admin)
+        links = []
+        for access, start in ((_SUBMIT, above.submit), (_ADMIN, above.admin)):
+            link = start
+            for acl in reversed(queue.acls_granting(access)):
+                link = self._extend(link, queue.path, (acl,))
+            links.append(link)
+        return QueueLinks(above.number, *links)
 
     def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Link:
         """Extend a chain by a queue's ACLs, adding an end, a level, both or neither."""

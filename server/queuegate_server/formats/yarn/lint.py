@@ -141,5 +141,7 @@ def _lets_in(partition: Partition, path: str) -> bool:
     return any(
         not acl.is_empty
         for queue in partition.upwards(path)
-        for acl in (queue.submit_acl, *((queue.admin_acl,) if queue.path != ROOT else ()))
+        for acl in (
+            queue.acls_granting(Access.SUBMIT) if queue.path != ROOT else (queue.submit_acl,)
+        )
     )
