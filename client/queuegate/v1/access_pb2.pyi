@@ -713,8 +713,8 @@ class ExplainStep(_message.Message):
 
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___AclEntry]:
-        """The entries of an ACL that is made of Kubernetes' bindings and has no text, at most 100, starting
-        with the matching one.
+        """The entries of an ACL that is built from Kubernetes' role bindings and has no text, at most 100,
+        starting with the matching one.
         """
 
     def __init__(
@@ -740,7 +740,7 @@ Global___ExplainStep: _TypeAlias = ExplainStep  # noqa: Y015
 
 @_typing.final
 class AclEntry(_message.Message):
-    """An entry of an ACL that is made of Kubernetes' bindings."""
+    """An entry of an ACL that is built from Kubernetes' role bindings."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -753,7 +753,7 @@ class AclEntry(_message.Message):
     """The name of the user or group."""
     @_builtins.property
     def origins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The bindings that name the subject, each with its role, such as
+        """The role bindings that list the subject, each with its role, such as
         `RoleBinding ml/team, ClusterRole queue-user`.
         """
 
@@ -1027,7 +1027,9 @@ class AccessGrant(_message.Message):
 
     @_builtins.property
     def origins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The bindings that make the entry, as in AclEntry, if the ACL is made of Kubernetes' bindings."""
+        """The role bindings behind the entry, as in AclEntry, if the ACL is built from Kubernetes' role
+        bindings.
+        """
 
     def __init__(
         self,

@@ -186,7 +186,7 @@ class PolicyQueue(_message.Message):
 
     @_builtins.property
     def submit_acl_entries(self) -> _containers.RepeatedCompositeFieldContainer[_access_pb2.AclEntry]:
-        """The entries of a submit ACL that is made of Kubernetes' bindings and has no text."""
+        """The entries of a submit ACL that is built from Kubernetes' role bindings and has no text."""
 
     def __init__(
         self,

@@ -1237,8 +1237,8 @@ type ExplainStep struct {
 	DroppedNames []string `protobuf:"bytes,6,rep,name=dropped_names,json=droppedNames,proto3" json:"dropped_names,omitempty"`
 	// For a queue that YARN will create, the property of the template that sets this ACL, if any.
 	TemplateProperty string `protobuf:"bytes,7,opt,name=template_property,json=templateProperty,proto3" json:"template_property,omitempty"`
-	// The entries of an ACL that is made of Kubernetes' bindings and has no text, at most 100, starting
-	// with the matching one.
+	// The entries of an ACL that is built from Kubernetes' role bindings and has no text, at most 100,
+	// starting with the matching one.
 	Entries []*AclEntry `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
 	// The number of further entries.
 	FurtherEntries uint32 `protobuf:"varint,9,opt,name=further_entries,json=furtherEntries,proto3" json:"further_entries,omitempty"`
@@ -1339,14 +1339,14 @@ func (x *ExplainStep) GetFurtherEntries() uint32 {
 	return 0
 }
 
-// An entry of an ACL that is made of Kubernetes' bindings.
+// An entry of an ACL that is built from Kubernetes' role bindings.
 type AclEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind of subject: a user or a group.
 	Kind SubjectKind `protobuf:"varint,1,opt,name=kind,proto3,enum=queuegate.v1.SubjectKind" json:"kind,omitempty"`
 	// The name of the user or group.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The bindings that name the subject, each with its role, such as
+	// The role bindings that list the subject, each with its role, such as
 	// `RoleBinding ml/team, ClusterRole queue-user`.
 	Origins       []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1854,7 +1854,8 @@ type AccessGrant struct {
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// For nested groups, the groups between `name` and the user, starting with the member of `name`.
 	Nested []string `protobuf:"bytes,5,rep,name=nested,proto3" json:"nested,omitempty"`
-	// The bindings that make the entry, as in AclEntry, if the ACL is made of Kubernetes' bindings.
+	// The role bindings behind the entry, as in AclEntry, if the ACL is built from Kubernetes' role
+	// bindings.
 	Origins       []string `protobuf:"bytes,6,rep,name=origins,proto3" json:"origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

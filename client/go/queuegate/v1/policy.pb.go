@@ -306,7 +306,7 @@ type PolicyQueue struct {
 	// The maximum number of levels that YARN's capacity scheduler creates below this queue on submission.
 	// `GetPolicyResponse.templates` contains their ACLs.
 	CreatedLevels uint32 `protobuf:"varint,7,opt,name=created_levels,json=createdLevels,proto3" json:"created_levels,omitempty"`
-	// The entries of a submit ACL that is made of Kubernetes' bindings and has no text.
+	// The entries of a submit ACL that is built from Kubernetes' role bindings and has no text.
 	SubmitAclEntries []*AclEntry `protobuf:"bytes,8,rep,name=submit_acl_entries,json=submitAclEntries,proto3" json:"submit_acl_entries,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
