@@ -1,8 +1,8 @@
-"""Compiles the objects of a cluster into a partition, and follows their changes.
+"""Compiles the objects of a cluster into a partition, and updates it when they change.
 
-Each ACL depends on the bindings of one or two targets alone (`grants.py`). So a change of a binding
-concerns the ACLs of its targets, and no others; the new partition shares all else with the one
-before it. All objects at once are a change of an empty cluster.
+Each ACL depends only on the bindings of one or two targets (`grants.py`). A changed binding thus
+affects only the ACLs of its targets, and the new partition shares all other queues with the old
+one. To load a whole cluster, an empty one is changed.
 """
 
 import bisect
@@ -37,16 +37,16 @@ _MASTERS_ACL: Final = Acl(
     origins=Origins(groups={MASTERS: ("the API server, which allows this group everything",)}),
 )
 _DEPTH: Final = 4
-"""The levels of the deepest path."""
+"""The number of levels of the deepest path."""
 _FEW_PATHS: Final = 32
-"""Up to this many new and former paths are looked up in the sorted ones, instead of merging."""
+"""The maximum number of new and removed paths that are handled one by one; more are merged."""
 _SORTED_AT_ONCE: Final = 4_096
 _DIGESTS: Final = 1 << 256
 
 
 @dataclass(slots=True)
 class ObjectChanges:
-    """Objects that are new or have changed, by key; None for one that no longer exists."""
+    """New, changed and deleted objects by key; None for a deleted one."""
 
     roles: dict[Key, RbacRole | None] = field(default_factory=dict)
     bindings: dict[Key, Binding | None] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class ObjectChanges:
 
 
 class RbacCompiler:
-    """Keeps the partition of a cluster up to date. Useless after an exception.
+    """Keeps the partition of a cluster up to date. Must not be used after an exception.
 
-    A queue, and each level above it, has the place of the bindings that grant it: a `GrantTarget`.
+    The place of a queue, or of a level above it, is the target of the bindings that grant it.
     """
 
     def __init__(self, options: RbacOptions) -> None:
@@ -69,12 +69,12 @@ class RbacCompiler:
             kind.level for kind in KINDS if options.has_namespaces(kind)
         )
         self._existing: set[GrantTarget] = set()
-        """The queues of which there is an object."""
+        """The queues with an object in the cluster. The others are named only in bindings."""
         self._existing_digest = 0
         self._below: dict[tuple[str, str], set[str]] = {}
         """The names of the listed queues, by kind and namespace."""
         self._namespaces: dict[tuple[str, str], set[str]] = {}
-        """The namespaces of the listed queues that have one, by kind and name."""
+        """The namespaces of the listed queues, by kind and name."""
         builder = PartitionBuilder(DEFAULT_PARTITION, acl_names=AclNames.ANY)
         builder.add([QueueAcls(ROOT, _MASTERS_ACL, EMPTY)])
         builder.add(QueueAcls(kind.path, EMPTY, EMPTY) for kind in KINDS)
@@ -85,16 +85,16 @@ class RbacCompiler:
 
     @property
     def digest(self) -> str:
-        """A digest of all that the partition depends on, which is the same for the same objects."""
+        """A digest of everything that determines the partition, whatever the order of changes."""
         return f"{self._table.digest:064x}{self._existing_digest:064x}"
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The namespaces that grant too much, and so nothing; see `GrantTable`."""
+        """The namespaces whose bindings grant nothing, because they exceed the limit."""
         return self._table.left_out
 
     def apply(self, changes: ObjectChanges) -> Generator[None, None, None]:
-        """Change objects. Runs in short steps. Raises TooManyGrants."""
+        """Apply changes to the partition, in short steps. Raises TooManyGrants."""
         places: dict[GrantTarget, None] = {}
         named: dict[GrantTarget, None] = {}
         for target in (yield from self._table.change(changes.roles, changes.bindings)):
@@ -124,7 +124,7 @@ class RbacCompiler:
         )
 
     def _is_named(self, target: GrantTarget) -> bool:
-        """Return whether a target is the queues of a name in all namespaces."""
+        """Return whether a target consists of the queues with one name in all namespaces."""
         kind, namespace, name = target
         return bool(name) and not namespace and kind in self._with_namespaces
 
@@ -142,7 +142,7 @@ class RbacCompiler:
             places[place] = None
 
     def _list(self, place: GrantTarget, places: dict[GrantTarget, None]) -> None:
-        """Note whether a queue is listed, and that this concerns the level above it."""
+        """Record whether a queue is listed, and add the level above it to `places`."""
         kind, namespace, name = place
         if not name:
             return
@@ -168,7 +168,7 @@ class RbacCompiler:
     def _changed_queues(
         self, grants: NamedGrants, places: Iterable[GrantTarget]
     ) -> Generator[None, None, tuple[dict[str, Queue], list[str], set[str]]]:
-        """Return all queues, the paths that are new, and those that are gone."""
+        """Return all queues, the new paths, and the removed paths."""
         old = self.partition.queues
         queues = dict(old)
         new: list[str] = []
@@ -204,10 +204,10 @@ class RbacCompiler:
 
 
 def compile_objects(objects: Objects, options: RbacOptions) -> RbacCompiler:
-    """Return a compiler with the partition of a cluster.
+    """Return a compiler whose partition consists of a cluster's objects. Raises TooManyGrants.
 
-    The partition lists the queues that exist, and those that a binding names in its own namespace.
-    Raises TooManyGrants.
+    The partition contains the queues that exist, and those that a binding names in its own
+    namespace.
     """
     compiler = RbacCompiler(options)
     changes = ObjectChanges({**objects.roles}, {**objects.bindings}, {**objects.queues})
@@ -230,7 +230,7 @@ def _put(
 def _changed_paths(
     paths: tuple[str, ...], new: list[str], gone: set[str]
 ) -> Generator[None, None, tuple[str, ...]]:
-    """Return the sorted paths, with the new ones and without those that are gone."""
+    """Return the sorted paths with the new ones, and without the removed ones."""
     if not new and not gone:
         return paths
     if len(new) + len(gone) <= _FEW_PATHS:

@@ -1,4 +1,4 @@
-"""Loads the RBAC and the queues in manifests, and reports what is wrong with them."""
+"""Loads the roles, bindings and queues in manifests, and reports their errors."""
 
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import (
@@ -24,7 +24,7 @@ from queuegate_server.formats.yaml_reader import read_documents
 
 
 def read_objects(data: bytes, file: str) -> tuple[Objects, list[Diagnostic]]:
-    """Return the objects in manifests, and the errors found. `file` names a text of one file."""
+    """Return the objects in manifests, and the errors. The arguments are those of `load_rbac`."""
     objects = Objects()
     found: list[Diagnostic] = []
     try:
@@ -47,8 +47,8 @@ def load_rbac(
     """Load manifests as a policy.
 
     Args:
-        data: The text of one file, or of several that `ManifestFiles` has read.
-        file: The name of a text of one file, for diagnostics.
+        data: The text of one file, or the text that `ManifestFiles` makes of several files.
+        file: The name of the file, for diagnostics. Not used for several files.
         options: The options for reading RBAC.
 
     Returns:

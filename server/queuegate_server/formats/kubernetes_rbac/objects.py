@@ -1,6 +1,6 @@
-"""Reads the objects of a cluster that decide who may use its queues: RBAC and the queues.
+"""Reads the objects of a cluster that determine who may use its queues: roles, bindings and queues.
 
-The fields and their rules are those of Kubernetes' `pkg/apis/rbac`. All other kinds are skipped.
+The fields and their validation are those of Kubernetes' `pkg/apis/rbac`. Other kinds are skipped.
 """
 
 import re
@@ -33,18 +33,19 @@ SUBJECT_KINDS: Final = {
 }
 _NO_VALUES: Final = MappingNode(0, 0)
 _MAX_LISTS: Final = 2
-"""How deep lists may be nested. kubectl prints one list."""
+"""The maximum depth of nested lists. kubectl prints one list."""
 
 
 Key = tuple[str, str]
-"""The namespace and name of a role or binding; the namespace is empty for those of a cluster."""
+"""The namespace and name of a role or binding; the namespace is empty for a ClusterRole or
+ClusterRoleBinding."""
 
 QueueKey = tuple[str, str, str]
-"""The level of the kind, the namespace (empty without one) and the name of a queue."""
+"""The level of a queue's kind, its namespace (empty if the kind has none) and its name."""
 
 
 class At(NamedTuple):
-    """The 1-based place of an object in a file."""
+    """The 1-based position of an object in a file."""
 
     line: int
     column: int
@@ -58,14 +59,14 @@ class Rule(NamedTuple):
     groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    """The names of objects; if there are none, the rule is about all objects."""
+    """The names of the objects that the rule covers; empty if it covers all objects."""
 
     def allows(self, verb: str, group: str, resource: str) -> bool:
         """Return whether the rule allows a verb on some objects of a resource."""
         return not {verb, "*"}.isdisjoint(self.verbs) and self.covers(group, resource)
 
     def covers(self, group: str, resource: str) -> bool:
-        """Return whether the rule is about some objects of a resource."""
+        """Return whether the rule covers some objects of a resource."""
         of_group = not {group, "*"}.isdisjoint(self.groups)
         return of_group and not {resource, "*"}.isdisjoint(self.resources)
 
@@ -99,12 +100,12 @@ class Binding(NamedTuple):
 
     @property
     def role(self) -> Key:
-        """The namespace and the name of its role."""
+        """The key of the role that the binding grants."""
         return (self.namespace if self.role_kind == "Role" else "", self.role_name)
 
     @property
     def origin(self) -> str:
-        """The origin of what it grants, in words."""
+        """The origin of the entries that the binding adds to ACLs, for display."""
         kind = f"RoleBinding {self.namespace}/" if self.namespace else "ClusterRoleBinding "
         return f"{kind}{self.name}, {self.role_kind} {self.role_name}"
 
@@ -133,7 +134,7 @@ class Objects:
 
 
 class _Refused(Exception):
-    """Raised for an object that Kubernetes would refuse."""
+    """Raised for an object that Kubernetes would reject."""
 
     def __init__(self, found: Finding) -> None:
         super().__init__(found.message)
@@ -141,7 +142,7 @@ class _Refused(Exception):
 
 
 def add_objects(document: Node, diagnostics: Diagnostics, objects: Objects) -> None:
-    """Add the objects in a document, and an error for each that Kubernetes would refuse.
+    """Add the objects in a document, and report each one that Kubernetes would reject.
 
     Raises TooManyErrors.
     """
@@ -212,7 +213,7 @@ def _add(known: dict[Any, Any], key: tuple[str, ...], entry: object, kind: str) 
 
 
 def _metadata(node: MappingNode, kind: str, *, is_namespaced: bool) -> tuple[str, str]:
-    """Return the namespace, empty for an object without one, and the name of an object."""
+    """Return an object's namespace, empty if its kind has none, and its name."""
     metadata = node.get("metadata")
     values = metadata if isinstance(metadata, MappingNode) else _NO_VALUES
     name, namespace = _text(values.get("name")), _text(values.get("namespace"))
@@ -227,7 +228,7 @@ def _metadata(node: MappingNode, kind: str, *, is_namespaced: bool) -> tuple[str
 
 
 def _subject(node: MappingNode, namespace: str, about: Mapping[str, str]) -> Subject:
-    """Return whom a binding names, under the name that the API server gives a service account."""
+    """Return a binding's subject. A service account has the user name that the API server uses."""
     kind, name = _text(node.get("kind")), _text(node.get("name"))
     home = _text(node.get("namespace")) or namespace
     why = ""
