@@ -1,7 +1,8 @@
-"""How old a policy may be that is followed, and not read from files.
+"""The age of a policy that follows a cluster instead of files.
 
-A file is served for ever after a failure: whoever changed it is told. Whoever deletes a RoleBinding
-is not, so after `max_age` without a sign of life, nothing is decided any more.
+If a file cannot be read again, the server keeps serving its policy: the person who changed the file
+sees the error. A person who deletes a RoleBinding sees none, so after `max_age` without a sign of
+life, each question is an error.
 """
 
 from collections.abc import Callable

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class ReloadCause(StrEnum):
-    """What causes a reload: whoever calls `Reloader.reload` names one of these. It is logged."""
+    """What causes a reload. Each caller of `Reloader.reload` passes a cause, which is logged."""
 
     START = "start"
     """The process starts (`server/startup.py`), or a command decides without a server

@@ -74,8 +74,8 @@ class Turns:
 async def posted_fields(
     request: web.Request, max_bytes: int, steps: asyncio.Lock, *, with_files: bool = False
 ) -> Fields:
-    """Return a form's fields and values. The value of an uploaded `file` is its content, with bytes
-    that are not UTF-8 as surrogates (`surrogateescape`).
+    """Return the fields and values of a form. The value of `file` is the uploaded file's content,
+    decoded from UTF-8 with the error handler `surrogateescape`.
 
     Args:
         request: The request.

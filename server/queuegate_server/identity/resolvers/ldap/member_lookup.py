@@ -272,7 +272,7 @@ class MemberLookup:
     async def _ensure_readable(self, group: _Group) -> None:
         """Raise SetupFault if a group has members that the bind account may not read.
 
-        User lookups cannot detect this, because they use the attribute only in filters.
+        Checks do not find this fault, because they only search by the attribute.
         """
         attributes = group.kind.options.member_attribute
         present = "".join(f"({attribute}=*)" for attribute in attributes)
@@ -283,7 +283,7 @@ class MemberLookup:
             )
 
     async def _parse_dns(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
-        """Parse the given values, skipping invalid DNs; return the DNs keyed by normalized form."""
+        """Return the valid DNs among the values, parsed, by their normalized form."""
         dns: dict[NormalizedDn, ParsedDn] = {}
         async for dn in self._session.in_steps(filter(None, map(decode_value, values))):
             if parsed := parse_dn(dn):
