@@ -13,6 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
+RELOADED = "reloaded a changed file"
 ASKS = "qg_" + "a" * 43
 LEAVES = "qg_" + "l" * 43
 
@@ -62,13 +63,17 @@ def test_rewritten_in_place(server: RunningServer, tokens: Path, record: Record)
     """The last complete version counts: callers notice nothing."""
     with under_load(server, record) as fault:
         for _ in range(3):
+            half = len(COMPLETE) // 2
             with tokens.open("w") as file:
                 # The server reads the empty file, and then half of it.
-                for part in ("", COMPLETE[: len(COMPLETE) // 2], COMPLETE[len(COMPLETE) // 2 :]):
+                for part in ("", COMPLETE[:half]):
                     file.write(part)
                     file.flush()
                     time.sleep(0.7)
-            server.wait_for_log("reloaded a changed file")
+                loads = sum(entry["event"] == RELOADED for entry in server.logs)
+                file.write(COMPLETE[half:])
+            # The next round begins after the whole file counts, or both would share one grace.
+            server.wait_for_log(RELOADED, count=loads + 1)
         with fault.expected_to_serve():
             pass
     assert set(fault.outcomes) == {"answered"}

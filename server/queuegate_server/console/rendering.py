@@ -1,5 +1,6 @@
 """Renders templates. All variable text is escaped, made printable and truncated."""
 
+import asyncio
 import time
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,6 +17,8 @@ MAX_TEXT: Final = 1_000
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3
 """The minimum latency, in seconds, that is shown without tenths of a millisecond."""
+_rendering: Final = asyncio.Semaphore(1)
+"""Allows one page at a time, because each page in progress delays RPCs by one step."""
 
 
 class ExactText(str):
@@ -51,10 +54,11 @@ def environment() -> Environment:
 async def render(template: Template, **values: object) -> bytes:
     """Render a page in steps."""
     page = bytearray()
-    pace = Pace()
-    for part in template.generate(values):
-        page += part.encode(errors="replace")
-        await pace.pause_if_due()
+    async with _rendering:
+        pace = Pace()
+        for part in template.generate(values):
+            page += part.encode(errors="replace")
+            await pace.pause_if_due()
     return bytes(page)
 
 
