@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from queuegate._types import Check, Decision
 from queuegate.cli.output import FORMATS
-from queuegate.cli.suggestions import (
-    MissingQueue,
-    is_queue_path,
-    missing_queue_line,
-    queue_hints,
-)
+from queuegate.cli.suggestions import MissingQueue, missing_queue_line, queue_hints
 from queuegate.cli.terminal import Colors, colors_for, escape
 from queuegate.exceptions import GroupsUnavailable
-from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.names import DEFAULT_PARTITION, is_like_queue_path
 
 if TYPE_CHECKING:
     from queuegate._client import Client
@@ -175,7 +170,7 @@ class Invocation:
         except GroupsUnavailable as error:
             if not (self.is_offline and self._is_text):
                 raise
-            hint = f"{user} looks like a queue, not a user" if is_queue_path(user) else ""
+            hint = f"{user} looks like a queue, not a user" if is_like_queue_path(user) else ""
             is_wrong = bool(hint)
             if queue:
                 # Groups do not affect whether a queue exists.

@@ -1,22 +1,24 @@
 """Hints for users who name a queue that does not exist."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate._results import PolicyInfo
 from queuegate._types import Check
 from queuegate.cli.terminal import escape
-from queuegate.cli.wording import OTHER_SEPARATORS
 from queuegate.exceptions import QueuegateError
-from queuegate.policy.names import ROOT, SEPARATOR, shared_name, similar_name
+from queuegate.policy.names import (
+    ROOT,
+    SEPARATOR,
+    is_like_queue_path,
+    shared_name,
+    similar_queue,
+)
 
 if TYPE_CHECKING:
     from queuegate._methods.client import ClientMethods
 
 
 _CAPACITY_SCHEDULER: Final = "capacity-scheduler"
-MAX_COMPARED: Final = 2_000
-"""The maximum number of queues to compare. Comparing this many takes a tenth of a second."""
 
 
 class MissingQueue(NamedTuple):
@@ -104,18 +106,13 @@ def missing_queue(
     paths = [each.path for each in policy.queues]
     is_capacity = policy.format == _CAPACITY_SCHEDULER
     short_names = {path.rpartition(SEPARATOR)[2] for path in paths} if is_capacity else set()
-    similar = most_similar(queue, evaluated_queue, paths)
+    similar = similar_queue(queue, evaluated_queue, paths)
     is_short_name = SEPARATOR not in queue and user in short_names
     return MissingQueue(
         similar=similar,
         is_never_created=is_capacity,
-        is_user=is_queue_path(user) or (is_short_name and not similar),
+        is_user=is_like_queue_path(user) or (is_short_name and not similar),
     )
-
-
-def is_queue_path(text: str) -> bool:
-    """Return whether a text, such as a user's name, is probably a queue path."""
-    return text.casefold().startswith(f"{ROOT}{SEPARATOR}")
 
 
 def missing_queue_line(
@@ -151,35 +148,5 @@ def missing_prefix(client: "ClientMethods", answer: PolicyInfo, prefix: str, par
     if message := ambiguous_name(client, prefix, partition):
         return message
     paths = [queue.path for queue in client.get_policy(partition).queues]
-    missing = MissingQueue(similar=most_similar(prefix, ROOT, paths))
+    missing = MissingQueue(similar=similar_queue(prefix, ROOT, paths))
     return f"queue {missing_queue_line(prefix, '', missing)}"
-
-
-def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
-    """Return the existing queue path that is most similar to a missing queue's path; "" if none is
-    similar.
-
-    Args:
-        path: The path of the missing queue.
-        evaluated_queue: Its nearest existing ancestor.
-        queues: The paths of the queues below that ancestor.
-    """
-    if len(queues) > MAX_COMPARED:
-        return ""
-    above = len(evaluated_queue) + len(SEPARATOR)
-    missing = _as_path(path)[above:].casefold()
-    below = {queue[above:].casefold(): queue for queue in queues}
-    if SEPARATOR not in missing:
-        # Also compare names alone, because the user may have omitted intermediate levels.
-        names = {levels.rpartition(SEPARATOR)[2]: queue for levels, queue in below.items()}
-        below = names | below
-    similar = similar_name(missing, below)
-    return below[similar] if similar else ""
-
-
-def _as_path(text: str) -> str:
-    """Return the path that a user meant who wrote other separators, or left out the root."""
-    path = text.strip()
-    if SEPARATOR not in path:
-        path = OTHER_SEPARATORS.sub(SEPARATOR, path).strip(SEPARATOR)
-    return path if is_queue_path(path) else f"{ROOT}{SEPARATOR}{path}"

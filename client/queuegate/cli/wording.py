@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from queuegate.exceptions import Violation
-from queuegate.policy.names import ROOT, SEPARATOR, queue_path, similar_name
-
-OTHER_SEPARATORS: Final = re.compile(r"[/\\:]")
-"""Characters that users write instead of the dots in a queue path."""
+from queuegate.policy.names import (
+    OTHER_SEPARATORS,
+    ROOT,
+    SEPARATOR,
+    queue_path,
+    similar_name,
+)
 
 _OTHER_ROOT: Final = re.compile(rf"/*{ROOT}{OTHER_SEPARATORS.pattern}", re.IGNORECASE)
 _ARGUMENTS: Final = {

@@ -8,7 +8,7 @@ newline, so patterns are applied with `fullmatch`.
 
 import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 ROOT: Final = "root"
@@ -27,6 +27,10 @@ _SIMILAR: Final = 0.65
 """The minimum difflib ratio at which names are considered similar."""
 _MAX_COMPARED: Final = 100
 """The maximum number of characters compared, since the run time is quadratic."""
+MAX_COMPARED_QUEUES: Final = 2_000
+"""The maximum number of queues compared. Comparing this many takes a tenth of a second."""
+OTHER_SEPARATORS: Final = re.compile(r"[/\\:]")
+"""Characters that users write instead of the dots in a queue path."""
 
 _CONFIG_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _CONFIG_USERS = re.compile(rf"(?:{_CONFIG_USER.pattern}\n)*{_CONFIG_USER.pattern}")
@@ -130,3 +134,38 @@ def similar_name(text: str, known: Collection[str]) -> str:
     """Return the known name most similar to the text, or "" if none is similar enough."""
     matches = difflib.get_close_matches(text[:_MAX_COMPARED], known, n=1, cutoff=_SIMILAR)
     return matches[0] if matches else ""
+
+
+def similar_queue(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
+    """Return the existing queue path that is most similar to a missing queue's path; "" if none is
+    similar.
+
+    Args:
+        path: The path of the missing queue.
+        evaluated_queue: Its nearest existing ancestor.
+        queues: The paths of the queues below that ancestor.
+    """
+    if len(queues) > MAX_COMPARED_QUEUES:
+        return ""
+    above = len(evaluated_queue) + len(SEPARATOR)
+    missing = _as_path(path)[above:].casefold()
+    below = {queue[above:].casefold(): queue for queue in queues}
+    if SEPARATOR not in missing:
+        # Also compare names alone, because the user may have omitted intermediate levels.
+        names = {levels.rpartition(SEPARATOR)[2]: queue for levels, queue in below.items()}
+        below = names | below
+    similar = similar_name(missing, below)
+    return below[similar] if similar else ""
+
+
+def is_like_queue_path(text: str) -> bool:
+    """Return whether a text, such as a user's name, is probably a queue path."""
+    return text.casefold().startswith(f"{ROOT}{SEPARATOR}")
+
+
+def _as_path(text: str) -> str:
+    """Return the path that a user meant who wrote other separators, or left out the root."""
+    path = text.strip()
+    if SEPARATOR not in path:
+        path = OTHER_SEPARATORS.sub(SEPARATOR, path).strip(SEPARATOR)
+    return path if is_like_queue_path(path) else f"{ROOT}{SEPARATOR}{path}"

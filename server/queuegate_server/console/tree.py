@@ -10,9 +10,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from queuegate.cli.suggestions import MAX_COMPARED, most_similar
 from queuegate.policy.decision import Access
-from queuegate.policy.names import SEPARATOR
+from queuegate.policy.names import MAX_COMPARED_QUEUES, SEPARATOR, similar_queue
 from queuegate.policy.tree import Partition
 from queuegate_server.runtime.pacing import Pace
 
@@ -134,10 +133,10 @@ async def similar(partition: Partition, path: str, above: str) -> str:
     """
     start = bisect.bisect_left(partition.paths, above + SEPARATOR)
     end = bisect.bisect_left(partition.paths, above + _AFTER, start)
-    below = partition.paths[start : min(end, start + MAX_COMPARED + 1)]
+    below = partition.paths[start : min(end, start + MAX_COMPARED_QUEUES + 1)]
     async with _searching:
         # In a thread, because comparing names may take a tenth of a second.
-        return await asyncio.to_thread(most_similar, path, above, below)
+        return await asyncio.to_thread(similar_queue, path, above, below)
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
