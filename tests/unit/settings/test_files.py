@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.formats.yunikorn.document import PARTITION_SETTINGS, SETTINGS_KEYS
+from queuegate_server.formats.yunikorn.document import SETTINGS_KEYS
+from queuegate_server.formats.yunikorn.misplaced_keys import PARTITION_SETTINGS
 from queuegate_server.settings.load import MAX_BYTES, SettingsError, load_settings
 from queuegate_server.settings.model import PartitionSettings, Settings
 from queuegate_server.supervisor.channel import MAX_MESSAGE_BYTES

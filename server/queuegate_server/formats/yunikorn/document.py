@@ -1,29 +1,15 @@
-"""Decodes the document of a queues.yaml, and says where a misplaced key belongs."""
+"""Decodes the document of a queues.yaml, unless it is a different kind of document."""
 
-from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final
 
-from queuegate.policy.names import ROOT
 from queuegate_server.formats.diagnostics import Diagnostics
-from queuegate_server.formats.findings.table import finding, phrase
+from queuegate_server.formats.findings.table import finding
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
-from queuegate_server.formats.yunikorn.model import (
-    LIMIT,
-    PARTITION,
-    QUEUE,
-    RULE,
-    SUBJECTS,
-    PartitionConfig,
-    read_partitions,
-    value_of,
-)
-from queuegate_server.formats.yunikorn.value_readers import Fields, Readers
+from queuegate_server.formats.yunikorn.misplaced_keys import right_place
+from queuegate_server.formats.yunikorn.model import DOCUMENT, PartitionConfig, value_of
+from queuegate_server.formats.yunikorn.value_readers import Fields
 
-_DOCUMENT: Final[Readers] = {
-    "partitions": ("value", read_partitions),
-    "checksum": ("", Fields.text),
-}
 SETTINGS_KEYS: Final = frozenset({
     "admission", "audit", "callers", "console", "drain", "fleet", "http", "limits", "listen", "log",
     "ops", "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport",
@@ -36,46 +22,6 @@ _OTHER_DOCUMENTS: Final = {
 }
 """Documents other than policies, each with an identifying key and the command that reads it."""
 _NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
-PARTITION_SETTINGS: Final = frozenset(
-    {"acl_names", "cache", "resolver", "semantics", "trust_provided_groups"}
-)
-_ACLS: Final = frozenset({"adminacl", "submitacl"})
-_PLACES: Final[Mapping[str, Collection[str]]] = {
-    "a queue": QUEUE,
-    "resources": ("guaranteed", "max"),
-    "a limit": LIMIT,
-    "a filter": ("type", *SUBJECTS),
-    "a placement rule": RULE,
-    "a partition": PARTITION,
-    "the document": _DOCUMENT,
-}
-"""The keys that belong in each place, for keys found elsewhere. The first place with the key
-applies."""
-_INSIDE: Final = {
-    "the document": ("a partition",),
-    "a limit": ("a queue", "resources"),
-    "a placement rule": ("a filter",),
-    "a filter": ("a placement rule",),
-}
-"""The places where a key is more likely to belong than in the first one, by the mapping that
-contains it."""
-_IN_MANY_PLACES: Final = frozenset({"name", "type"})
-
-
-def _elsewhere(key: str, what: str, partition: str, *, has_option: bool) -> str:
-    """Return where a key that is unknown in a place belongs; "" if it belongs nowhere."""
-    if key in PARTITION_SETTINGS:
-        remedy = phrase("setting-of-server", setting=f"partitions.{partition}.{key}")
-        return remedy + (phrase("or-option") if key == "acl_names" and has_option else "")
-    if what in {"a partition", "the document"} and key in _ACLS:
-        return phrase("acl-of-partition", root=ROOT)
-    if what == "a child template" and key in _ACLS:
-        return phrase("acl-of-template")
-    nearby = _INSIDE.get(what, ())
-    for place in (*nearby, *_PLACES):
-        if key in _PLACES[place] and (place in nearby or key not in _IN_MANY_PLACES):
-            return phrase("move-to", place=place)
-    return phrase("move-amounts") if what == "resources" else ""
 
 
 def _key_of_settings(root: Node) -> ScalarNode | None:
@@ -101,6 +47,6 @@ def decode(
                 found = finding("other-document", kind=kind, command=command)
         diagnostics.add(key, found)
         return []
-    read = value_of("the document", _DOCUMENT)
-    elsewhere = partial(_elsewhere, has_option=has_option)
+    read = value_of("the document", DOCUMENT)
+    elsewhere = partial(right_place, has_option=has_option)
     return read(Fields(diagnostics, elsewhere), "the document", root) or []

@@ -356,3 +356,9 @@ def read_partitions(fields: Fields, key: str, node: Node) -> list[PartitionConfi
         values = fields.values(each, PARTITION, "a partition")
         partitions.append(replace(partition, **values))
     return partitions
+
+
+DOCUMENT: Final[Readers] = {
+    "partitions": ("value", read_partitions),
+    "checksum": ("", Fields.text),
+}
