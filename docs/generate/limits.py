@@ -40,8 +40,9 @@ from queuegate_server.identity.resolvers.ldap import (
     user_lookup,
 )
 from queuegate_server.identity.rest import answer_limits, answers
+from queuegate_server.policystore import parser_child as child
 from queuegate_server.policystore import parser_process as parser
-from queuegate_server.policystore import parsing, proposal
+from queuegate_server.policystore import proposal
 from queuegate_server.rpc import (
     access_service,
     application_service,
@@ -275,7 +276,10 @@ def _reloads() -> list[tuple[str, str]]:
             f"{parser.MIN_CPU_SECONDS} s, and {parser.CPU_SECONDS_PER_MIB} s for each MiB of text",
         ),
         ("Elapsed time", f"{parser.WALL_SECONDS_PER_CPU_SECOND} times the processor time"),
-        ("Findings in all files, and in `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
+        (
+            "Findings in all files, and in `ValidatePolicy`",
+            _size(child.MAX_DIAGNOSTICS_BYTES),
+        ),
         ("Message or remedy of a finding", f"{_count(diagnostics.MAX_MESSAGE)} characters"),
     ]
 

@@ -22,14 +22,8 @@ from queuegate.policy.tree import Partition, PartitionBuilder
 from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.findings.finding import Severity
-from queuegate_server.policystore.parsing import (
-    FAILED,
-    MAX_DIAGNOSTICS_BYTES,
-    OUT_OF_MEMORY,
-    CheckJob,
-    ParsedPolicies,
-    ParseJob,
-)
+from queuegate_server.policystore.parser_child import FAILED, MAX_DIAGNOSTICS_BYTES, OUT_OF_MEMORY
+from queuegate_server.policystore.parsing import CheckJob, ParsedPolicies, ParseJob
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.child_process import ChildResult, OutputTooLong, ProcessLimits
 from queuegate_server.runtime.pacing import Pace
@@ -104,7 +98,7 @@ async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
 async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
     # A check returns only diagnostics, so limit the output to their maximum size.
     output_bytes = _MAX_CHECK_BYTES if isinstance(job, CheckJob) else None
-    output = await run_job("queuegate_server.policystore.parsing", job, output_bytes)
+    output = await run_job("queuegate_server.policystore.parser_child", job, output_bytes)
     try:
         return await decode(io.BytesIO(output))
     except ValueError:

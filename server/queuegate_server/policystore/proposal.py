@@ -37,15 +37,8 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.registry import lint_policy
 from queuegate_server.policystore import parser_process
-from queuegate_server.policystore.parsing import (
-    File,
-    ParsedPolicies,
-    ParseJob,
-    encode_result,
-    end_child,
-    json_line,
-    parse,
-)
+from queuegate_server.policystore.parser_child import encode_result, end_child, json_line
+from queuegate_server.policystore.parsing import File, ParsedPolicies, ParseJob, parse
 from queuegate_server.runtime.pacing import Pace
 
 SERVED: Final = "the served policy"

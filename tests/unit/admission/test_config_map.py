@@ -10,7 +10,7 @@ import pytest
 from queuegate_server.admission.annotations.config_map import check_config_map
 from queuegate_server.admission.annotations.rules import AdmissionRequest
 from queuegate_server.formats.registry import DEFAULT_OPTIONS
-from queuegate_server.policystore import parser_process, parsing
+from queuegate_server.policystore import parser_child, parser_process
 
 POLICY = "partitions: [{name: default, queues: [{name: root}]}]\n"
 MISSING = (
@@ -21,7 +21,7 @@ MISSING = (
 
 
 async def test_a_parser_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = f"import sys; sys.stdin.buffer.read(); sys.exit({parsing.OUT_OF_MEMORY})"
+    program = f"import sys; sys.stdin.buffer.read(); sys.exit({parser_child.OUT_OF_MEMORY})"
     monkeypatch.setattr(parser_process, "_command", lambda _: [sys.executable, "-S", "-c", program])
     config_map = {"data": {"a.yaml": "", "queues.yaml": "partitions: []"}}
     request = AdmissionRequest(

@@ -22,7 +22,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, has_errors
 from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.load import YarnOptions
-from queuegate_server.policystore import parser_process, parsing
+from queuegate_server.policystore import parser_child, parser_process, parsing
 from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import (
     CheckJob,
@@ -186,7 +186,7 @@ async def test_lines_are_short_work() -> None:
     large = job(policy("large", text.encode()))
     expected = parsing.parse(large)
     assert len(expected.partitions["default"].childless_parents) == 12_000
-    lines = [*parsing.encode_result(expected)]
+    lines = [*parser_child.encode_result(expected)]
     assert len(lines) > 24
     assert max(map(len, lines)) < 50_000
     assert_same(await parser_process.decode(lines), expected)
@@ -212,7 +212,7 @@ async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     counting = asyncio.create_task(count())
     result = parsing.parse(JOBS["several"])
-    await parser_process.decode(noted(parsing.encode_result(result)))
+    await parser_process.decode(noted(parser_child.encode_result(result)))
     counting.cancel()
     assert len(at_line) == len(set(at_line)) > 5
 
@@ -268,7 +268,7 @@ async def test_a_child_that_cannot_import_leaves_its_traceback(
     (tmp_path / "queuegate_server").mkdir()
     (tmp_path / "queuegate_server" / "__init__.py").write_text("import not_there_any_more\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with pytest.raises(ParserError, match=rf"failed unexpectedly \(status {parsing.FAILED}\)"):
+    with pytest.raises(ParserError, match=rf"failed unexpectedly \(status {parser_child.FAILED}\)"):
         await parser_process.parse(JOBS["YuniKorn"])
     (traceback,) = (record.__dict__["traceback"] for record in caplog.records)
     assert traceback.startswith("Traceback")
@@ -299,7 +299,7 @@ async def test_the_remedy_for_a_child_that_cannot_be_started(
 
 def test_the_child_imports_no_server() -> None:
     program = (
-        "import sys, queuegate_server.policystore.parsing;"
+        "import sys, queuegate_server.policystore.parser_child;"
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     found = subprocess.check_output([sys.executable, "-c", program], text=True).split()
@@ -315,8 +315,8 @@ async def test_findings_are_bounded_in_bytes() -> None:
     ]
     error = Diagnostic("f", 20_000, 1, Severity.ERROR, "the last one")
     parsed = ParsedPolicies({}, {}, (*warnings, error), {}, {}, "")
-    lines = [*parsing.encode_result(parsed)]
-    assert sum(map(len, lines)) < parsing.MAX_DIAGNOSTICS_BYTES + 10_000
+    lines = [*parser_child.encode_result(parsed)]
+    assert sum(map(len, lines)) < parser_child.MAX_DIAGNOSTICS_BYTES + 10_000
     found = (await parser_process.decode(lines)).diagnostics
     assert len(found) > 1_000
     assert "more findings are not shown because of their total size" in found[-1].message
