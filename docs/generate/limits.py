@@ -15,7 +15,7 @@ from queuegate_server.admission.queues import (
     names,
     usable_queues,
 )
-from queuegate_server.admission.server import review_limits
+from queuegate_server.admission.server import webhook_limits
 from queuegate_server.config_fields import written_size
 from queuegate_server.console import app, forms, sessions, views
 from queuegate_server.console.pages import change
@@ -431,23 +431,23 @@ def _servers() -> list[tuple[str, str]]:
 
 
 def _webhook() -> list[tuple[str, str]]:
-    small = _size(review_limits.SMALL_BODY_BYTES)
-    further = f"further ones wait for {review_limits.LARGE_BODY_WAIT_SECONDS:g} s"
-    entries = _count(review_limits.SMALL_BODY_ENTRIES)
+    small = _size(webhook_limits.SMALL_BODY_BYTES)
+    further = f"further ones wait for {webhook_limits.LARGE_BODY_WAIT_SECONDS:g} s"
+    entries = _count(webhook_limits.SMALL_BODY_ENTRIES)
     return [
         (
             "Connections; a new one replaces the one that has been idle longest",
-            _count(review_limits.MAX_CONNECTIONS),
+            _count(webhook_limits.MAX_CONNECTIONS),
         ),
-        ("Body of a review", _size(review_limits.MAX_BODY_BYTES)),
+        ("Body of a review", _size(webhook_limits.MAX_BODY_BYTES)),
         (
             f"Bodies above {small} or {entries} entries at once, per endpoint; {further}",
-            _count(review_limits.LARGE_BODIES),
+            _count(webhook_limits.LARGE_BODIES),
         ),
         ("ConfigMaps checked at once; further ones wait until the API server's time limit", "1"),
         (
             "Entries in a list or map of names, labels or annotations",
-            _count(review_limits.MAX_MAP_ENTRIES),
+            _count(webhook_limits.MAX_MAP_ENTRIES),
         ),
         (
             "Regular expression in the webhook's settings",
@@ -460,18 +460,18 @@ def _queues() -> list[tuple[str, str]]:
     return [
         (
             "Different queues in an object; in an update, only those that are new",
-            _count(review_limits.MAX_QUEUES),
+            _count(webhook_limits.MAX_QUEUES),
         ),
-        ("Places in an object that name a queue", _count(review_limits.MAX_FOUND)),
+        ("Places in an object that name a queue", _count(webhook_limits.MAX_FOUND)),
         ("Name of a queue in an object", f"{_count(names.MAX_NAME)} characters"),
         (
             "Entries in all lists and maps of an object, except in `managedFields`",
-            _count(review_limits.MAX_OBJECT_ENTRIES),
+            _count(webhook_limits.MAX_OBJECT_ENTRIES),
         ),
-        ("Levels of an object; far more are an HTTP error", _count(review_limits.MAX_DEPTH)),
+        ("Levels of an object; far more are an HTTP error", _count(webhook_limits.MAX_DEPTH)),
         (
             "Groups of the requester; more are an HTTP error",
-            _count(review_limits.MAX_REQUEST_GROUPS),
+            _count(webhook_limits.MAX_REQUEST_GROUPS),
         ),
         (
             "Name of the requester; a longer one is an HTTP error",
@@ -479,11 +479,11 @@ def _queues() -> list[tuple[str, str]]:
         ),
         (
             "Lookups at once of users never seen, from clients without a certificate",
-            _count(review_limits.MAX_STRANGERS_RUNNING),
+            _count(webhook_limits.MAX_STRANGERS_RUNNING),
         ),
         (
             "Reviews that wait for such a lookup; further ones are an HTTP error",
-            _count(review_limits.MAX_STRANGERS_WAITING),
+            _count(webhook_limits.MAX_STRANGERS_WAITING),
         ),
         ("Usable queues that a message lists", _count(messages.MAX_USABLE)),
         ("Search for usable queues", f"{usable_queues.SECONDS * 1000:g} ms"),

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     LARGE_BODIES,
     MAX_CONNECTIONS,
     SMALL_BODY_BYTES,

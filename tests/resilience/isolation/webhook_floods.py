@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from queuegate_server.admin.connections import MAX_HEAD_BYTES
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     MAX_REVISION_BYTES,
     MAX_REVISION_ENTRIES,
     SMALL_BODY_BYTES,

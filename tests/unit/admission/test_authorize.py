@@ -12,7 +12,7 @@ from queuegate_server.admin.bodies import RequestRefusal
 from queuegate_server.admission.queues.authorize import NO_OPINION, QueueAuthorizer, read_question
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.server.review import MalformedReview
-from queuegate_server.admission.server.review_limits import MAX_QUESTION_BYTES, MAX_REQUEST_GROUPS
+from queuegate_server.admission.server.webhook_limits import MAX_QUESTION_BYTES, MAX_REQUEST_GROUPS
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import QueueDecisions

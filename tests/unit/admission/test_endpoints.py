@@ -1,7 +1,7 @@
 """How long a handler of a further endpoint may take."""
 
 from queuegate_server.admission.server.endpoints import seconds_to_answer
-from queuegate_server.admission.server.review_limits import GRACE_SECONDS, MAX_TIMEOUT_SECONDS
+from queuegate_server.admission.server.webhook_limits import GRACE_SECONDS, MAX_TIMEOUT_SECONDS
 from tests.support.rows import rows
 
 

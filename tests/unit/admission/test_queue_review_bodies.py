@@ -13,7 +13,7 @@ from queuegate_server.admission.queues import body as queue_body
 from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.server.review import MalformedReview
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     MAX_BODY_BYTES,
     MAX_OBJECT_ENTRIES,
     MAX_REQUEST_GROUPS,

@@ -10,7 +10,7 @@ from queuegate.policy.acl import AclNames
 from queuegate_server.admission.queues.review_decider import CannotDecide
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED
 from queuegate_server.admission.server.review import ALLOWED, write_review
-from queuegate_server.admission.server.review_limits import MAX_OBJECT_ENTRIES
+from queuegate_server.admission.server.webhook_limits import MAX_OBJECT_ENTRIES
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import PLACE, Reviewing, snapshot
 from tests.support.rows import rows, table

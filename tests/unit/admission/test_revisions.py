@@ -12,7 +12,10 @@ from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.annotations.requests import read_review
 from queuegate_server.admission.annotations.rules import decide, verify
 from queuegate_server.admission.annotations.yunikorn_settings import read_settings
-from queuegate_server.admission.server.review_limits import MAX_REVISION_BYTES, MAX_REVISION_ENTRIES
+from queuegate_server.admission.server.webhook_limits import (
+    MAX_REVISION_BYTES,
+    MAX_REVISION_ENTRIES,
+)
 from tests.support.admission_reviews import admission_review
 from tests.support.rows import rows
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from queuegate_server.admission.queues.review_decider import CannotDecide
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     MAX_STRANGERS_RUNNING,
     MAX_STRANGERS_WAITING,
 )

@@ -19,7 +19,7 @@ from queuegate_server.admission.annotations.workloads import (
     UnreadableObject,
 )
 from queuegate_server.admission.server.review import KIND, decoding, read_request
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     MAX_MAP_ENTRIES,
     MAX_REVISION_BYTES,
     MAX_REVISION_ENTRIES,

@@ -20,7 +20,7 @@ from queuegate_server.admission.queues.records import QUESTIONS, QueueRecords, u
 from queuegate_server.admission.queues.review_decider import CannotDecide, Requester, ReviewDecider
 from queuegate_server.admission.server.endpoints import Answer
 from queuegate_server.admission.server.review import MalformedReview, decoding
-from queuegate_server.admission.server.review_limits import MAX_QUESTION_BYTES, MAX_REQUEST_GROUPS
+from queuegate_server.admission.server.webhook_limits import MAX_QUESTION_BYTES, MAX_REQUEST_GROUPS
 from queuegate_server.engine import Engine
 from queuegate_server.settings.admission import Authorization
 from queuegate_server.settings.queue_schedulers import Mode

@@ -22,7 +22,7 @@ from queuegate_server.admission.server.review import (
     decoding,
     read_request,
 )
-from queuegate_server.admission.server.review_limits import MAX_OBJECT_ENTRIES, MAX_REQUEST_GROUPS
+from queuegate_server.admission.server.webhook_limits import MAX_OBJECT_ENTRIES, MAX_REQUEST_GROUPS
 from queuegate_server.runtime.resources import no_garbage_collection
 
 _STRING: Final = re.compile(rb'"[^"]*+"?')

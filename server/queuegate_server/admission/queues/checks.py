@@ -24,7 +24,7 @@ from queuegate_server.admission.queues.placeholders import (
 )
 from queuegate_server.admission.queues.places import SUBMIT, Places, enforced_mode
 from queuegate_server.admission.queues.walk import TooComplex, find_names
-from queuegate_server.admission.server.review_limits import MAX_QUEUES
+from queuegate_server.admission.server.webhook_limits import MAX_QUEUES
 from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.settings.queue_schedulers import YUNIKORN, Mode
 

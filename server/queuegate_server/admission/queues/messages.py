@@ -11,7 +11,7 @@ from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
 from queuegate_server.admission.queues.names import PLACES
-from queuegate_server.admission.server.review_limits import MAX_WARNING
+from queuegate_server.admission.server.webhook_limits import MAX_WARNING
 
 MAX_USABLE: Final = 5
 """The maximum number of usable queues in a message."""

@@ -47,7 +47,7 @@ from queuegate_server.admission.queues.positions import (
     where,
 )
 from queuegate_server.admission.queues.properties import Property
-from queuegate_server.admission.server.review_limits import MAX_FOUND
+from queuegate_server.admission.server.webhook_limits import MAX_FOUND
 from queuegate_server.settings.queue_schedulers import KaiScheduler
 
 _METADATA: Final = "metadata"

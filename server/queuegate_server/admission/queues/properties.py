@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from queuegate_server.admission.queues.model import FETCHED, NOT_TEXT, OPTIONS, UNREADABLE
 from queuegate_server.admission.queues.positions import text_of
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     MAX_PROPERTY_ENTRIES,
     MAX_PROPERTY_TEXT,
     MAX_PROPERTY_TEXTS,

@@ -46,7 +46,7 @@ from queuegate_server.admission.queues.roles import (
     role_of,
     role_of_items,
 )
-from queuegate_server.admission.server.review_limits import MAX_DEPTH, MAX_FOUND
+from queuegate_server.admission.server.webhook_limits import MAX_DEPTH, MAX_FOUND
 
 _MANAGED_FIELDS: Final = "managedFields"
 

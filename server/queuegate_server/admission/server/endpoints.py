@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, Protocol
 from pydantic_core import PydanticCustomError
 
 from queuegate_server.admin.bodies import BodyLimits
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     DEFAULT_TIMEOUT_SECONDS,
     LARGE_BODY_SECONDS,
     LARGE_BODY_WAIT_SECONDS,

@@ -10,8 +10,8 @@ from queuegate_server.admin.bodies import error_response
 from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS, discard_body
 from queuegate_server.admin.http import Handler
 from queuegate_server.admin.keep_alive import InProgress, KeepAliveConnection
-from queuegate_server.admission.server.review_limits import GRACE_SECONDS
 from queuegate_server.admission.server.tls_connections import WebhookConnections
+from queuegate_server.admission.server.webhook_limits import GRACE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.admission")
 

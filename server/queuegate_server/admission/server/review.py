@@ -11,7 +11,7 @@ from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
-from queuegate_server.admission.server.review_limits import MAX_MESSAGE, MAX_WARNING, MAX_WARNINGS
+from queuegate_server.admission.server.webhook_limits import MAX_MESSAGE, MAX_WARNING, MAX_WARNINGS
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

@@ -27,7 +27,7 @@ from queuegate_server.admission.server.endpoints import (
     seconds_to_answer,
 )
 from queuegate_server.admission.server.review import MalformedReview
-from queuegate_server.admission.server.review_limits import BACKSTOP_SECONDS, LARGE_BODIES
+from queuegate_server.admission.server.webhook_limits import BACKSTOP_SECONDS, LARGE_BODIES
 
 _LOG = logging.getLogger("queuegate_server.admission")
 

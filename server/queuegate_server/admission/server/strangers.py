@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     MAX_STRANGERS_RUNNING,
     MAX_STRANGERS_WAITING,
 )

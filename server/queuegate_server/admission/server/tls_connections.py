@@ -16,7 +16,7 @@ from aiohttp import web
 
 from queuegate_server.admin.connections import Bounds, HttpConnections
 from queuegate_server.admin.keep_alive import KeepAliveConnection
-from queuegate_server.admission.server.review_limits import MAX_CONNECTIONS
+from queuegate_server.admission.server.webhook_limits import MAX_CONNECTIONS
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.peer_certificate import peer_certificate
 from queuegate_server.runtime.tcp import open_tcp

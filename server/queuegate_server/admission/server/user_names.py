@@ -3,7 +3,7 @@
 from typing import Final
 
 from queuegate.policy.names import CONTROL_CHARACTER
-from queuegate_server.admission.server.review_limits import MAX_NAME_BYTES
+from queuegate_server.admission.server.webhook_limits import MAX_NAME_BYTES
 
 _MAX_SHORT: Final = 256
 """Printable names of up to this length are valid. Nearly all names are."""

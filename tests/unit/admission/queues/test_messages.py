@@ -9,7 +9,7 @@ from queuegate.policy.decision import NO_MATCH, OUTCOMES, UNKNOWN_USER, Access, 
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import Obstacle, RequiredCheck, Usable
-from queuegate_server.admission.server.review_limits import MAX_WARNING
+from queuegate_server.admission.server.webhook_limits import MAX_WARNING
 from queuegate_server.settings.queue_schedulers import Mode
 from tests.support.rows import rows
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from queuegate_server.admission.server.review_limits import MAX_FOUND
+from queuegate_server.admission.server.webhook_limits import MAX_FOUND
 from tests.support.rows import rows
 from tests.unit.admission.queues.required import (
     EMPTY,

@@ -8,7 +8,7 @@ from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.walk import TooComplex, find_names
 from queuegate_server.admission.registration.conditions import other_names_change
-from queuegate_server.admission.server.review_limits import MAX_FOUND
+from queuegate_server.admission.server.webhook_limits import MAX_FOUND
 from queuegate_server.settings.admission import QueueChecks
 from tests.support.rows import rows
 

@@ -18,7 +18,7 @@ from queuegate_server.admission.queues.properties import (
     in_flink_configuration,
     in_spark_conf,
 )
-from queuegate_server.admission.server.review_limits import (
+from queuegate_server.admission.server.webhook_limits import (
     MAX_PROPERTY_ENTRIES,
     MAX_PROPERTY_TEXT,
     MAX_PROPERTY_TEXTS,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.admission.queues.checks import UNQUEUED
-from queuegate_server.admission.server.review_limits import MAX_DEPTH
+from queuegate_server.admission.server.webhook_limits import MAX_DEPTH
 from queuegate_server.settings.queue_schedulers import Mode
 from tests.support.rows import rows
 from tests.unit.admission.queues.required import (

@@ -10,7 +10,7 @@ from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.model import EXPRESSION
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.walk import TooComplex, find_names
-from queuegate_server.admission.server.review_limits import MAX_DEPTH, MAX_FOUND
+from queuegate_server.admission.server.webhook_limits import MAX_DEPTH, MAX_FOUND
 from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.settings.queue_schedulers import FLAT
 from tests.support.rows import rows

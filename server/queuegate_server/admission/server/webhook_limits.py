@@ -1,4 +1,4 @@
-"""Fixed limits on the cost of one review, one client, and all of them together. Pure.
+"""The webhook's fixed limits on one review, one client, and all of them together. Pure.
 
 limits.md lists them for operators (`docs/generate/limits.py`).
 """
