@@ -1,4 +1,4 @@
-"""The `queuegate` command group and most of its commands."""
+"""The `queuegate` command group, and its commands without a module of their own."""
 
 import contextlib
 import time

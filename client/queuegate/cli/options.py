@@ -1,4 +1,7 @@
-"""Options shared by the `queuegate` commands. Does not import gRPC, to keep `--help` fast."""
+"""Options shared by the `queuegate` commands, and the decorators that pass them to a command.
+
+Does not import gRPC, to keep `--help` fast.
+"""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""Render results as text, and escape untrusted text."""
+"""Render decisions, explanations, lists of queues and groups as text for a terminal."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

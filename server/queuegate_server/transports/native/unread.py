@@ -1,9 +1,9 @@
-"""Tracks the native transport's long responses that callers have not read.
+"""Bounds the memory of long responses over the native transport that callers do not read.
 
-`respond` does not report when a response has been written. So a response is *unwritten* until the
-transport's metrics count its bytes: once it is written, or its connection is closed. A peer is
-*stalled* if it has not acknowledged all bytes of its responses, and none since the last sweep, by
-the kernel's count.
+`respond` does not report when a response has been written. A response therefore counts as
+*unwritten* until the transport's metrics count its bytes, because it has been written or its
+connection is closed. A peer is *stalled* if, by the kernel's count, it has not acknowledged all
+bytes of its responses, and has acknowledged none since the last sweep.
 """
 
 import asyncio

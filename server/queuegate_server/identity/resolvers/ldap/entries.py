@@ -1,6 +1,6 @@
-"""Directory entries: their attributes, their distinguished names (DNs), and the groups they are.
+"""Directory entries, their distinguished names (DNs), and the configured kinds of groups.
 
-DNs (RFC 4514) are parsed by the driver, and compared regardless of spelling.
+The driver parses DNs (RFC 4514), and `normalize` makes all spellings of a DN equal.
 """
 
 import re
