@@ -1,9 +1,9 @@
-"""What the bindings of a cluster grant, and what a change of a role or a binding changes.
+"""Computes what the bindings of a cluster grant, and what a change of a role or binding affects.
 
-Each binding grants something to its subjects at some targets, which depend on the binding and its
-role alone. A user who may write bindings in a namespace can multiply subjects by names, so each
-namespace has a limit: if its bindings exceed it, none of them grants anything. RBAC only grants, so
-the limit opens no queue. The result does not depend on the order of the objects.
+Each binding grants its subjects some targets, which depend only on the binding and its role. A user
+who may write bindings in a namespace can multiply subjects by names, so each namespace has a limit:
+if its bindings exceed it, none of them grants anything. RBAC only grants, so the limit opens no
+queue. The result does not depend on the order of the objects.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ ClusterRoleBindings."""
 MAX_GRANTS: Final = 2_000_000
 """The maximum number of such pairs in a cluster."""
 MAX_ORIGINS: Final = 10
-"""The maximum number of origins of one entry. Those first in the alphabet are shown."""
+"""The maximum number of origins of one entry. The first ones in alphabetical order are kept."""
 _DIGEST_BITS: Final = 256
 _NO_BINDINGS: Final[Mapping[Key, Binding]] = {}
 
@@ -85,8 +85,8 @@ class GrantTable:
         self._options = options
         self.bindings: dict[GrantTarget, dict[Key, Binding]] = {}
         self.left_out: frozenset[str] = frozenset()
-        """The namespaces whose bindings grant too much, and so nothing; empty for the
-        ClusterRoleBindings."""
+        """The namespaces whose bindings grant nothing because they exceed the limit. An empty name
+        stands for the ClusterRoleBindings."""
         self.digest = 0
         """The sum of the digests of the table's entries, in any order. It is only displayed and
         decides nothing: a user who chooses many entries can choose the sum."""
@@ -101,10 +101,10 @@ class GrantTable:
     def change(
         self, roles: Mapping[Key, RbacRole | None], bindings: Mapping[Key, Binding | None]
     ) -> Generator[None, None, Iterable[GrantTarget]]:
-        """Change roles and bindings, of which None is one that no longer exists.
+        """Add, replace and delete roles and bindings; None deletes one. Runs in short steps.
 
-        Runs in short steps. Returns the targets whose bindings have changed. Raises TooManyGrants;
-        the table is then useless.
+        Returns the targets whose bindings have changed. Raises TooManyGrants; the table must not be
+        used afterwards.
         """
         concerned: dict[Key, None] = {}
         for key, role in roles.items():
@@ -131,7 +131,7 @@ class GrantTable:
         return changed
 
     def acl(self, *of: GrantTarget) -> Generator[None, None, Acl]:
-        """Return the ACL made of the bindings of some targets. Runs in short steps."""
+        """Return the ACL built from the bindings of some targets. Runs in short steps."""
         users: dict[str, list[str]] = {}
         groups: dict[str, list[str]] = {}
         for target in of:
@@ -175,7 +175,7 @@ class GrantTable:
             self._costs[key] = cost
 
     def _judge_namespaces(self, concerned: dict[Key, None]) -> Iterator[None]:
-        """Leave out the namespaces that grant too much, and add the bindings that this concerns."""
+        """Exclude the namespaces that exceed the limit, and add the bindings that this affects."""
         left_out = set(self.left_out)
         for namespace in {key[0] for key in concerned}:
             if self._sums[namespace] > MAX_NAMESPACE_GRANTS:
@@ -241,10 +241,10 @@ def _sorted_origins(
 
 
 def bindings_of(namespace: str) -> str:
-    """Return which bindings are those of a namespace; those of the cluster have none."""
+    """Return the name of a namespace's bindings, for messages; without one, of the cluster's."""
     return f"the bindings of the namespace {namespace}" if namespace else "the ClusterRoleBindings"
 
 
 def digest(value: object) -> int:
-    """Return the SHA-256 of a value as a number. It consists of tuples and texts."""
+    """Return the SHA-256 of a value, which consists of tuples and texts, as a number."""
     return int.from_bytes(hashlib.sha256(json.dumps(value).encode()).digest())
