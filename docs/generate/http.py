@@ -19,12 +19,14 @@ programs.
 - Callers identify themselves as over gRPC ([`callers`](settings.md#callers)), with a bearer token
   or a client certificate; those on loopback and Unix sockets need none. Roles, rates, limits and
   the audit log are those of the gRPC methods that answer.
-- `X-Request-ID` comes back unchanged. The server's log has it.
+- `X-Request-ID` comes back unchanged. The server's log has it if it has at most 128 characters,
+  which are letters, digits and `._:/+=@-`.
 - There is no CORS: no page of a site can read an answer. On loopback, a request needs the host
   `localhost` or an IP address of loopback, or a token.
-- Levels of the standard's certification scenario that the tests cover: Basic Core, Batch Core,
-  Search Core and Discovery. The *Properties* levels need rules about attributes, which ACLs of
-  queues do not have.
+- The project's tests carry out each case of the levels Basic Core, Batch Core, Search Core and
+  Discovery of the standard's certification scenario. The *Properties* levels need rules about
+  attributes, which ACLs of queues do not have. The OpenID Foundation's own conformance suite has
+  not been run, and the server is not certified.
 """
 _ERRORS: Final = """\
 An error is a status other than 200, with the message as a JSON string. "Denied" is 200 with

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from queuegate_server.admin.headers import media_type
 
@@ -59,6 +59,16 @@ def count_entries(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
+def arrived_body(limits: BodyLimits, request: web.BaseRequest) -> bytes | None:
+    """Return a body of at most `limits.small_bytes` that has arrived with the head of its request,
+    or None. Raises RequestRefusal.
+    """
+    length = _length(limits, request)
+    if length > limits.small_bytes or request.content.total_bytes != length:
+        return None
+    return request.content.read_nowait()
+
+
 @asynccontextmanager
 async def received_body(
     limits: BodyLimits, slots: asyncio.Semaphore, request: web.BaseRequest
@@ -66,13 +76,7 @@ async def received_body(
     """Yield the request body, and hold a slot for the duration of the context unless it is small.
     Raises RequestRefusal, for example if no slot becomes free.
     """
-    length = request.content_length
-    if length is None:
-        # Clients state the length. Chunks of one byte would take a thousand times as long.
-        raise RequestRefusal(411, "malformed", "the request has no Content-Length header")
-    if length > limits.most_bytes:
-        message = f"the body is longer than {limits.most_bytes} bytes"
-        raise RequestRefusal(413, "too_large", message)
+    length = _length(limits, request)
     if length > limits.small_bytes:
         async with _slot(limits, slots):
             yield await _read(limits, request, length)
@@ -83,6 +87,22 @@ async def received_body(
         return
     async with _slot(limits, slots):
         yield body
+
+
+def _length(limits: BodyLimits, request: web.BaseRequest) -> int:
+    """Return the length of a body that may be read. Raises RequestRefusal."""
+    length = request.content_length
+    if length is None:
+        # Clients state the length. Chunks of one byte would take a thousand times as long.
+        raise RequestRefusal(411, "malformed", "the request has no Content-Length header")
+    if length > limits.most_bytes:
+        message = f"the body is longer than {limits.most_bytes} bytes"
+        raise RequestRefusal(413, "too_large", message)
+    if media_type(request) != JSON:
+        raise RequestRefusal(limits.other_type, "malformed", f"the content type must be {JSON}")
+    if request.headers.get(hdrs.CONTENT_ENCODING, "identity") != "identity":
+        raise RequestRefusal(limits.other_type, "malformed", "the body must not be compressed")
+    return length
 
 
 @asynccontextmanager
@@ -100,10 +120,6 @@ async def _slot(limits: BodyLimits, slots: asyncio.Semaphore) -> AsyncIterator[N
 
 
 async def _read(limits: BodyLimits, request: web.BaseRequest, length: int) -> bytes:
-    if media_type(request) != JSON:
-        raise RequestRefusal(limits.other_type, "malformed", f"the content type must be {JSON}")
-    if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise RequestRefusal(limits.other_type, "malformed", "the body must not be compressed")
     if request.content.total_bytes == length:
         return request.content.read_nowait()
     seconds = limits.small_seconds if length <= limits.small_bytes else limits.large_seconds
@@ -126,12 +142,9 @@ async def _read(limits: BodyLimits, request: web.BaseRequest, length: int) -> by
 async def write_response(request: web.BaseRequest, response: web.Response) -> None:
     """Send a response. If the client does not read it in time, abort the connection."""
     try:
-        await response.prepare(request)
-        await response.write_eof()
-        transport = request.transport
-        if transport is not None and transport.get_write_buffer_size():
-            async with asyncio.timeout(RESPONSE_SECONDS):
-                await request.writer.drain()
+        async with asyncio.timeout(RESPONSE_SECONDS):
+            await response.prepare(request)
+            await response.write_eof()
     except (OSError, TimeoutError):
         if request.transport is not None:
             request.transport.abort()

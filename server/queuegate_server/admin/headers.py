@@ -7,7 +7,7 @@ create an object for each cookie.
 
 from typing import Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 MAX_QUERY_FIELDS: Final = 50
 """The maximum number of fields in a query string. Pages use fewer than ten."""
@@ -15,7 +15,7 @@ MAX_QUERY_FIELDS: Final = 50
 
 def media_type(request: web.BaseRequest) -> str:
     """Return a request's media type in lowercase, without parameters, or "" if there is none."""
-    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
 
 
 def cookie(request: web.Request, name: str) -> str | None:

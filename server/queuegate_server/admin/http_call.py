@@ -10,8 +10,6 @@ from typing import Final
 
 from aiohttp import web
 
-_FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
-"""Headers added by proxies."""
 _HOST: Final = re.compile(
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z.-]+))(?::[0-9]*)?", re.ASCII
 )
@@ -54,8 +52,14 @@ class HttpCall:
 
     @property
     def is_forwarded(self) -> bool:
-        """Whether a proxy has forwarded the request."""
-        return any(name in self.request.headers for name in _FORWARDED)
+        """Whether a proxy has forwarded the request, and so added a header."""
+        headers = self.request.headers
+        return (
+            "X-Forwarded-For" in headers
+            or "Forwarded" in headers
+            or "X-Real-IP" in headers
+            or "Via" in headers
+        )
 
     def peer(self) -> str:
         """Return the peer's address in gRPC's format; empty if the request's origin is unknown.

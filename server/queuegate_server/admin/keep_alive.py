@@ -5,8 +5,6 @@ At the limit of a port, each new connection replaces the connection that has bee
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from aiohttp import web
@@ -69,19 +67,18 @@ class InProgress:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @contextmanager
-    def request(self, connection: KeepAliveConnection) -> Iterator[None]:
-        """Count a request on a connection as in progress for the duration of the context."""
+    def begin(self, connection: KeepAliveConnection) -> None:
+        """Count a request on a connection."""
         connection.touch()
         self.count += 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            connection.touch()
-            self.count -= 1
-            if not self.count:
-                self._idle.set()
+
+    def end(self, connection: KeepAliveConnection) -> None:
+        """Count a request on a connection no longer."""
+        connection.touch()
+        self.count -= 1
+        if not self.count:
+            self._idle.set()
 
     async def wait(self, seconds: float) -> bool:
         """Wait until none is in progress. Return False if that takes longer than `seconds`."""

@@ -116,10 +116,17 @@ class Authorizer:
 
         return guarded
 
-    async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
-        """Abort a call to a library's servicer if the caller lacks the role."""
+    async def admit_or_abort(
+        self, method: str, role: Role, context: Context, *, is_charged: bool = False
+    ) -> None:
+        """Abort a call that no method of ours answers if the caller lacks the role.
+
+        `is_charged` calls count toward the caller's rate.
+        """
         try:
-            self._admit(role, context)
+            principal = self._admit(role, context)
+            if is_charged and self.rates is not None:
+                self.rates.acquire(principal.name)
         except Exception as error:  # at this boundary, every error becomes a status
             await access_log.abort(method, context, error)
 

@@ -206,8 +206,8 @@ async def _listen(
     count = len(settings.listen)
     bound = parts.listeners.bind(parts.server, addresses[:count])
     if parts.http is not None:
-        parts.listeners.bind_http(parts.http.ports, addresses[count:])
-        await parts.http.ports.start()
+        parts.listeners.bind_http(parts.http, addresses[count:])
+        await parts.http.start()
     await parts.server.start()
     return bound
 
@@ -217,7 +217,7 @@ def _drain(parts: ServerParts) -> None:
     parts.health.set_serving(serving=False)
     parts.readiness.phase = Phase.DRAINING
     if parts.http is not None:
-        parts.http.ports.drain()
+        parts.http.drain()
 
 
 async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float | None) -> None:
@@ -227,7 +227,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.draining.set()
     stops = [parts.server.stop(grace)]
     if parts.http is not None:
-        stops.append(parts.http.ports.stop(grace))
+        stops.append(parts.http.stop(grace))
     await asyncio.gather(*stops)
     # Once this process has exited, its replacement assumes that no gate still uses the old state.
     await parts.core.sync.wait_for_leases()

@@ -35,7 +35,7 @@ from queuegate_server.transports.registry import Server
 from queuegate_server.transports.stalls import Refusal
 
 if TYPE_CHECKING:
-    from queuegate_server.server.http import HttpParts
+    from queuegate_server.transports.http.ports import HttpPorts
 
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
@@ -66,7 +66,7 @@ class ServerParts:
     tracer: Tracer | None
     calls: list[MethodCounters]
     sync_streams_limit: int
-    http: "HttpParts | None"
+    http: "HttpPorts | None"
     """The HTTP server; None unless it is configured."""
     sign_ins: dict[str, int]
     """Console sign-in attempts by result; empty without a console."""

@@ -145,10 +145,16 @@ def test_a_caller_reads_its_own_change(server: RunningServer, address: str) -> N
         context = {"at_least": {"epoch": epoch, "sequence": sequence}}
         body = asked("alice", "submit", "root.open") | {"context": context}
         assert send(address, EVALUATION, body).content["decision"]
-    body["context"]["at_least"] = {"epoch": epoch, "sequence": cursor.sequence + 1}
-    reply = send(address, EVALUATION, body)
-    assert reply.status == 503
-    assert reply.content.startswith("at_least: this server does not know of that change")
+    unknown: list[dict[str, object]] = [
+        {},
+        {"sequence": 1},
+        {"epoch": epoch, "sequence": cursor.sequence + 1},
+    ]
+    for at_least in unknown:
+        body["context"]["at_least"] = at_least
+        reply = send(address, EVALUATION, body)
+        assert reply.status == 503
+        assert reply.content.startswith("at_least: this server does not know of that change")
     batch = send(address, EVALUATIONS, body | {"evaluations": [{}, {"context": {}}]}).content
     assert [each["decision"] for each in batch["evaluations"]] == [False, True]
     assert batch["evaluations"][0]["context"]["error"]["status"] == 503

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from queuegate_server.transports.http import documents
-from queuegate_server.transports.http.server import ENDPOINTS
+from queuegate_server.transports.http.endpoints import ENDPOINTS
 from tests.support.servers.http_port import LISTEN, http_address, send
 from tests.support.servers.queuegate_server import running_server
 

@@ -1,5 +1,6 @@
 """Callers over HTTP: who they are, what they may do, and what a browser may send."""
 
+import base64
 import hashlib
 import ssl
 from collections.abc import Iterator
@@ -130,6 +131,35 @@ def test_rates(tmp_path: Path) -> None:
     assert [reply.status for reply in replies] == [200, 200, 200, 429]
     assert int(replies[3].headers["Retry-After"]) > 100
     assert replies[3].content == "the caller exceeds its call rate (limits.caller_rate)"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [(EVALUATION, {}), (EVALUATIONS, {"evaluations": [{}]}), (RESOURCES, {"subject": 1})],
+)
+def test_requests_that_no_method_answers_count_toward_the_rate(
+    tmp_path: Path, path: str, body: object
+) -> None:
+    limits = {"caller_rate": 0.001, "caller_burst": 2}
+    with configured(tmp_path, http={"listen": "127.0.0.1:0"}, limits=limits) as server:
+        statuses = [send(http_address(server), path, body).status for _ in range(3)]
+    assert statuses == [*[200 if path == EVALUATIONS else 400] * 2, 429]
+
+
+def test_a_page_token_gives_no_rights(open_port: RunningServer) -> None:
+    """A caller needs the role for each page, and a forged token only begins elsewhere."""
+    body = asked("eve", "submit", "", groups=["secret-group"]) | {"resource": {"type": "queue"}}
+    first = send(local(open_port), RESOURCES, body | {"page": {"limit": 1}}, **bearing(READS))
+    token = first.content["page"]["next_token"]
+    again = body | {"page": {"token": token}}
+    assert send(local(open_port), RESOURCES, again, **bearing(CHECKS)).status == 403
+    everything = send(local(open_port), RESOURCES, body, **bearing(READS)).content["results"]
+    assert [each["id"] for each in everything] == ["root.open", "root.secret-project"]
+    forged = base64.urlsafe_b64encode(base64.urlsafe_b64decode(token)[:14] + b"root").decode()
+    found = send(
+        local(open_port), RESOURCES, body | {"page": {"token": forged}}, **bearing(READS)
+    ).content
+    assert found["results"] == everything[:1]
 
 
 def test_certificates(tmp_path: Path, authority: Authority, stranger: Authority) -> None:

@@ -3,15 +3,20 @@
 import contextlib
 import http.client
 import json
+import re
 import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import pytest
 
+from queuegate_server.admin.bodies import RESPONSE_SECONDS
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.servers import with_constants
 from tests.support.servers.contract import QUEUES
 from tests.support.servers.http_port import (
     EVALUATION,
@@ -51,7 +56,7 @@ def raw(server: RunningServer, *parts: bytes) -> bytes:
         with contextlib.suppress(TimeoutError, ConnectionResetError):
             while data := opened.recv(65_536):
                 found += data
-                if found.endswith((b"}}", b'"')):
+                if found.endswith((b"}}\n", b'"\n')):
                     break
         return found
 
@@ -131,11 +136,97 @@ def test_a_path_that_is_none(server: RunningServer) -> None:
     assert reply.content.startswith("there is no such path; this port serves /access/v1/evaluation")
 
 
-def test_an_internal_error_reveals_nothing(server: RunningServer) -> None:
-    body = ASKED | {"subject": {"type": "user", "id": "alice", "properties": {"groups": [""]}}}
-    reply = send(http_address(server), EVALUATION, body, X_Request_ID="trace-me")
-    assert reply.status == 400
-    assert reply.headers["X-Request-ID"] == "trace-me"
+@pytest.mark.parametrize("body", [ASKED, {}])
+@pytest.mark.parametrize("request_id", ["trace-me", "a b\tc", "é", "x" * 4_000])
+def test_a_request_id_comes_back(server: RunningServer, body: object, request_id: str) -> None:
+    sent = request_id.encode().decode("latin-1")
+    reply = send(http_address(server), EVALUATION, body, X_Request_ID=sent)
+    assert reply.status == (200 if body else 400)
+    assert reply.headers["X-Request-ID"] == sent
+
+
+def test_a_response_has_the_same_headers_however_it_is_written(server: RunningServer) -> None:
+    address = http_address(server)
+    found = [
+        send(address, EVALUATION, ASKED).headers,
+        send(address, EVALUATION, ASKED, X_Request_ID="trace-me").headers,
+    ]
+    for headers in found:
+        assert parsedate_to_datetime(headers["Date"]).tzinfo is not None
+        del headers["Date"], headers["X-Request-ID"]
+    plain, other = map(dict, found)
+    assert plain == other
+
+
+def test_an_internal_error_reveals_nothing(tmp_path: Path) -> None:
+    policy = tmp_path / "queues.yaml"
+    policy.write_text(QUEUES)
+    broken = with_constants.environment({"transports.http.server._MAX_REMEMBERED_BYTES": "secret"})
+    with running_server("--policy", str(policy), *LISTEN, environment=broken) as server:
+        reply = send(http_address(server), EVALUATION, ASKED)
+        assert reply.status == 500
+        found = re.fullmatch(
+            r"internal error ([0-9a-f]{16}); the server's log shows the cause", reply.content
+        )
+        assert found is not None, reply.content
+        assert server.wait_for_log("unexpected error")["fault"] == found[1]
+
+
+def test_a_client_that_does_not_read_its_answer(server: RunningServer) -> None:
+    """An answer that is larger than the buffers of both sides is not kept for long."""
+    body = asked("u" * 200, "submit", "root" + 4 * f".{'q' * 50}")
+    text = json.dumps(body | {"evaluations": [{}] * 10_000}).encode()
+    host, _, port = http_address(server).rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as opened:
+        opened.sendall(HEAD.replace(b"evaluation ", b"evaluations ") + body_of(text))
+        first = opened.recv(1_000)
+        assert first.startswith(b"HTTP/1.1 200 OK\r\n")
+        time.sleep(RESPONSE_SECONDS + 2)
+        length = len(first)
+        with contextlib.suppress(ConnectionResetError):
+            while data := opened.recv(65_536):
+                length += len(data)
+    assert length < int(first.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"POST //access/v1/evaluation", 404),
+        (b"POST /access/v1/evaluatio%6e", 404),
+        (b"POST /access/v1/../v1/evaluation", 404),
+        (b"POST /access/v1/evaluation/", 404),
+        (b"POST /access/v1/evaluation#x", 404),
+        (b"POST /access/v1/evaluation?x=/access/v1/evaluations", 200),
+        (b"POST http://localhost/access/v1/evaluation", 404),
+        (b"POST http://evil.example/access/v1/evaluation", 421),
+        (b"PUT /access/v1/evaluation", 405),
+        (b"HEAD /access/v1/evaluation", 405),
+        (b"POST /openapi.json", 405),
+        (b"CONNECT localhost:80", 421),
+    ],
+)
+def test_what_is_no_endpoint(server: RunningServer, line: bytes, status: int) -> None:
+    head = HEAD.replace(b"POST /access/v1/evaluation", line)
+    answer = raw(server, head + body_of(DATA))
+    assert status_of(answer) == status
+    assert (b"\r\nAllow: " in answer) is (status == 405)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"X-Request-ID: a\x00b", b"X-Request-ID: a\r\n b", b"X-Request-ID : a", b"X-Request-ID: a\rb"],
+)
+def test_a_header_that_may_hide_another(server: RunningServer, header: bytes) -> None:
+    answer = raw(server, HEAD + header + b"\r\n" + body_of(DATA))
+    assert status_of(answer) == 400
+
+
+def test_a_plain_client_of_http_1_0(server: RunningServer) -> None:
+    head = HEAD.replace(b"HTTP/1.1", b"HTTP/1.0")
+    answer = raw(server, head + body_of(DATA))
+    assert status_of(answer) == 200
+    assert b"\r\nConnection: keep-alive" not in answer
 
 
 def test_several_workers(tmp_path: Path) -> None:

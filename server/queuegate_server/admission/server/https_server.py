@@ -58,12 +58,14 @@ class WebhookServer:
         connection = request.protocol
         if not isinstance(connection, KeepAliveConnection):
             raise TypeError("the connection is not a KeepAliveConnection")
-        with self._in_progress.request(connection):
-            try:
-                refusal = self._connections.refusal(request)
-                return error_response(403, refusal) if refusal else await handler(request)
-            except web.HTTPException as error:
-                return web.Response(status=error.status, text=f"{error.reason}\n")
+        self._in_progress.begin(connection)
+        try:
+            refusal = self._connections.refusal(request)
+            return error_response(403, refusal) if refusal else await handler(request)
+        except web.HTTPException as error:
+            return web.Response(status=error.status, text=f"{error.reason}\n")
+        finally:
+            self._in_progress.end(connection)
 
     async def _before_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         if self._draining or not request.content.is_eof():

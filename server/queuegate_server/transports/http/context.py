@@ -12,6 +12,7 @@ from queuegate_server.admin.http_call import HttpCall
 from queuegate_server.admin.keep_alive import KeepAliveConnection
 from queuegate_server.transports.http.failures import CallFailed, failure_of_call
 
+REQUEST_ID: Final = "X-Request-ID"
 _FORWARDED: Final = ("x-request-id", "traceparent", "tracestate")
 _LOG: Final = logging.getLogger("queuegate_server.transports")
 

@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from http import HTTPStatus
 from importlib import resources
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -9,19 +10,11 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from queuegate_server.transports.http import answers
+from queuegate_server.transports.http.endpoints import ENDPOINTS
+from queuegate_server.transports.http.failures import CallFailed, HttpFailure
 
-EVALUATION: Final = "/access/v1/evaluation"
-EVALUATIONS: Final = "/access/v1/evaluations"
 METADATA: Final = "/.well-known/authzen-configuration"
 OPENAPI: Final = "/openapi.json"
-_ENDPOINTS: Final = {
-    "access_evaluation_endpoint": EVALUATION,
-    "access_evaluations_endpoint": EVALUATIONS,
-    "search_subject_endpoint": "/access/v1/search/subject",
-    "search_resource_endpoint": "/access/v1/search/resource",
-    "search_action_endpoint": "/access/v1/search/action",
-}
-"""The members of the metadata that name an endpoint."""
 
 
 def document(path: str, request: web.BaseRequest, public_url: str | None) -> bytes:
@@ -33,19 +26,17 @@ def document(path: str, request: web.BaseRequest, public_url: str | None) -> byt
         public_url: The URL by which callers reach the port.
 
     Raises:
-        HTTPNotFound: There is no such document.
-        HTTPMethodNotAllowed: The request is not a GET.
+        CallFailed: There is no such document.
     """
     url = public_url or f"{request.scheme}://{request.headers.get('Host', '')}"
     # For an identifier with a path, the metadata is at the well-known path followed by that path.
     if path not in {OPENAPI, METADATA, METADATA + urlsplit(url).path}:
-        served = ", ".join([*_ENDPOINTS.values(), METADATA, OPENAPI])
-        raise web.HTTPNotFound(text=f"there is no such path; this port serves {served}")
-    if request.method != "GET":
-        raise web.HTTPMethodNotAllowed(request.method, ["GET"])
+        served = ", ".join([*ENDPOINTS, METADATA, OPENAPI])
+        message = f"there is no such path; this port serves {served}"
+        raise CallFailed(HttpFailure(HTTPStatus.NOT_FOUND, message))
     if path == OPENAPI:
         return answers.encode(openapi() | {"servers": [{"url": url}]})
-    endpoints = {name: f"{url}{each}" for name, each in _ENDPOINTS.items()}
+    endpoints = {f"{each.name}_endpoint": url + path for path, each in ENDPOINTS.items()}
     return answers.encode({"policy_decision_point": url, **endpoints})
 
 

@@ -1,18 +1,13 @@
 """The evaluation endpoints: one decision, or many."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
 
 from queuegate.v1 import access_pb2
 from queuegate_server.runtime.pacing import Pace
 from queuegate_server.transports.http import answers, vocabulary
 from queuegate_server.transports.http.failures import HttpFailure, failure_of_status
-from queuegate_server.transports.http.strict_json import (
-    Json,
-    Malformed,
-    optional,
-    read_object,
-)
+from queuegate_server.transports.http.strict_json import Json, Malformed, optional
 
 EXECUTE_ALL: Final = "execute_all"
 _STOPPED_BY: Final = {
@@ -21,74 +16,85 @@ _STOPPED_BY: Final = {
     "permit_on_first_permit": True,
 }
 """The decision after which no more is sent, by the values of `options.evaluations_semantic`."""
-_MESSAGES: Final[Mapping[str, tuple[Any, Any]]] = {
-    "CheckQueueAccess": (vocabulary.Check, access_pb2.CheckQueueAccessResponse),
-    "CheckApplicationAccess": (
-        vocabulary.ApplicationCheck,
-        access_pb2.CheckApplicationAccessResponse,
-    ),
-}
-"""The request and the response of each method."""
 _DEFAULTS: Final = ("subject", "action", "resource", "context")
 
-_Checks: TypeAlias = list[tuple[int, vocabulary.Check | vocabulary.ApplicationCheck]]
-"""Checks with their positions in the request."""
+_Check: TypeAlias = vocabulary.Check | vocabulary.ApplicationCheck
+_BATCHES: Final[Sequence[Any]] = (
+    access_pb2.BatchCheckQueueAccessRequest,
+    access_pb2.BatchCheckApplicationAccessRequest,
+)
 
 
-class SingleEvaluation(NamedTuple):
-    """A single evaluation, as a call of the contract."""
+class SingleEvaluation:
+    """A single evaluation. It remembers its last answer."""
 
-    method: str
-    data: bytes
+    def __init__(self, check: _Check) -> None:
+        self.calls = ((_method(check), check.SerializeToString()),)
+        """The only call's method and request."""
+        self._check = check
+        self._last: tuple[bytes, bytes] | None = None
+        """A response of the handler, and its JSON."""
 
-    def answer(self, data: bytes) -> bytes:
+    async def answer(self, responses: Sequence[bytes]) -> bytes:
         """Return the JSON for the handler's response."""
-        asked, answered = _MESSAGES[self.method]
-        return answers.decision(asked.FromString(self.data), answered.FromString(data))
+        [response] = responses
+        if self._last is None or self._last[0] != response:
+            # The response about an application has the same fields.
+            answered = access_pb2.CheckQueueAccessResponse.FromString(response)
+            self._last = response, answers.decision(self._check, answered)
+        return self._last[1]
 
 
-class Batch(NamedTuple):
-    """Several evaluations: the calls of the contract, and what cannot be asked."""
+class Batch:
+    """Several evaluations."""
 
-    size: int
-    stopped_by: bool | None
-    queues: _Checks
-    applications: _Checks
-    failures: dict[int, HttpFailure]
+    def __init__(self, size: int, stopped_by: bool | None) -> None:  # noqa: FBT001 - a decision
+        """`stopped_by` is the decision after which no more is sent."""
+        self._size = size
+        self._stopped_by = stopped_by
+        self._checks: tuple[dict[int, _Check], dict[int, _Check]] = {}, {}
+        """Checks of queues and of applications, by position."""
+        self.failures: dict[int, HttpFailure] = {}
+        """What cannot be asked, by position."""
 
-    def calls(self) -> Iterator[tuple[str, _Checks, bytes]]:
-        """Yield each call's method, checks and request."""
-        for method, checks, kind in (
-            ("BatchCheckQueueAccess", self.queues, access_pb2.BatchCheckQueueAccessRequest),
-            (
-                "BatchCheckApplicationAccess",
-                self.applications,
-                access_pb2.BatchCheckApplicationAccessRequest,
-            ),
-        ):
-            if checks:
-                request = kind(checks=[check for _, check in checks])  # type: ignore[misc] # its own
-                yield method, checks, request.SerializeToString()
+    def add(self, index: int, check: _Check) -> None:
+        """Add a check."""
+        self._checks[isinstance(check, vocabulary.ApplicationCheck)][index] = check
 
-    async def answer(self, responses: list[tuple[_Checks, bytes]]) -> bytes:
+    @property
+    def calls(self) -> list[tuple[str, bytes]]:
+        """Each call's method and request."""
+        requests = [
+            kind(checks=checks.values())
+            for kind, checks in zip(_BATCHES, self._checks, strict=True)
+            if checks
+        ]
+        return [(_method(each), each.SerializeToString()) for each in requests]
+
+    async def answer(self, responses: Sequence[bytes]) -> bytes:
         """Return the JSON for the responses to `calls`, in steps."""
-        results: list[tuple[bool, bytes]] = [(False, b"")] * self.size
-        for index, failure in self.failures.items():
-            results[index] = False, answers.failed(failure)
+        results = {index: (False, answers.failed(each)) for index, each in self.failures.items()}
         pace = Pace()
-        for checks, data in responses:
-            for (index, check), result in zip(checks, _results(data), strict=True):
+        for checks, data in zip(filter(None, self._checks), responses, strict=True):
+            for (index, check), result in zip(checks.items(), _results(data), strict=True):
                 if result.HasField("decision"):
                     text = answers.decision(check, result.decision)
                     results[index] = result.decision.allowed, text
                 else:
                     results[index] = False, answers.failed(failure_of_status(result.error))
                 await pace.pause_if_due()
-        end = self.size
-        decisions = [allowed for allowed, _ in results]
-        if self.stopped_by is not None and self.stopped_by in decisions:
-            end = decisions.index(self.stopped_by) + 1
-        return b'{"evaluations":[%s]}' % b",".join(text for _, text in results[:end])
+        texts = []
+        for index in range(self._size):
+            allowed, text = results[index]
+            texts.append(text)
+            if allowed is self._stopped_by:
+                break
+        return b'{"evaluations":[%s]}' % b",".join(texts)
+
+
+def _method(request: Any) -> str:
+    """Return the method of a request."""
+    return str(request.DESCRIPTOR.name).removesuffix("Request")
 
 
 def _results(data: bytes) -> list[access_pb2.CheckResult]:
@@ -101,14 +107,13 @@ def _results(data: bytes) -> list[access_pb2.CheckResult]:
     ]
 
 
-def read_question(words: vocabulary.Vocabulary, body: bytes) -> SingleEvaluation:
-    """Return the evaluation in a body. Raises Malformed."""
-    return _question(words, read_object(body))
+def read_one(words: vocabulary.Vocabulary, members: Json) -> SingleEvaluation:
+    """Return the evaluation that a request asks for. Raises Malformed."""
+    return SingleEvaluation(words.check(members))
 
 
-def read_evaluations(words: vocabulary.Vocabulary, body: bytes) -> SingleEvaluation | Batch:
-    """Return the evaluations in a body, or the single one if it lists none. Raises Malformed."""
-    members = read_object(body)
+def read_many(words: vocabulary.Vocabulary, members: Json) -> SingleEvaluation | Batch:
+    """Return the evaluations in a request, or the single one if it lists none. Raises Malformed."""
     listed = optional(members, "evaluations", list)
     options = optional(members, "options", dict) or {}
     semantic = optional(options, "options.evaluations_semantic", str) or EXECUTE_ALL
@@ -116,24 +121,14 @@ def read_evaluations(words: vocabulary.Vocabulary, body: bytes) -> SingleEvaluat
         names = ", ".join(_STOPPED_BY)
         raise Malformed(f"options.evaluations_semantic: must be one of {names}")
     if not listed:
-        return _question(words, members)
+        return read_one(words, members)
     defaults = {name: optional(members, name, dict) for name in _DEFAULTS}
-    batch = Batch(len(listed), _STOPPED_BY[semantic], [], [], {})
+    batch = Batch(len(listed), _STOPPED_BY[semantic])
     for index, item in enumerate(listed):
         if not isinstance(item, dict):
             raise Malformed(f"evaluations[{index}]: must be an object")
         try:
-            check = words.check(defaults | item)
+            batch.add(index, words.check(defaults | item))
         except Malformed as error:
             batch.failures[index] = HttpFailure(400, str(error))
-            continue
-        is_queue = isinstance(check, vocabulary.Check)
-        (batch.queues if is_queue else batch.applications).append((index, check))
     return batch
-
-
-def _question(words: vocabulary.Vocabulary, members: Json) -> SingleEvaluation:
-    check = words.check(members)
-    is_queue = isinstance(check, vocabulary.Check)
-    method = "CheckQueueAccess" if is_queue else "CheckApplicationAccess"
-    return SingleEvaluation(method, check.SerializeToString())

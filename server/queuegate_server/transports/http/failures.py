@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import grpc
 from google.rpc import error_details_pb2
@@ -19,14 +19,12 @@ HTTP_STATUSES: Final = {
     grpc.StatusCode.UNAVAILABLE: 503,
 }
 """HTTP statuses by gRPC status. Any other gRPC status maps to 500."""
-RETRIED: Final = frozenset({429, 503})
+_RETRIED: Final = frozenset({429, 503})
 """The statuses with a header `Retry-After`."""
 MIN_RETRY_SECONDS: Final = 1
-_BY_NUMBER: Final = {
-    code.value[0]: status
-    # An unknown partition is a mistake in the request; 404 would be one in the URL.
-    for code, status in (HTTP_STATUSES | {grpc.StatusCode.NOT_FOUND: 400}).items()
-}
+# An unknown partition is a mistake in the request; 404 would be one in the URL.
+_DIFFERENT: Final = {grpc.StatusCode.NOT_FOUND: 400}
+_BY_NUMBER: Final = {code.value[0]: each for code, each in (HTTP_STATUSES | _DIFFERENT).items()}
 _DETAILS: Final = "grpc-status-details-bin"
 
 
@@ -37,6 +35,8 @@ class HttpFailure(NamedTuple):
     message: str
     retry_seconds: int = 0
     """How long the caller should wait; 0 if a retry is useless."""
+    allowed_method: str = ""
+    """The only method that the path has, if the request has another."""
 
 
 class CallFailed(Exception):
@@ -51,10 +51,10 @@ def failure_of_call(
     code: grpc.StatusCode, message: str, trailing: Iterable[tuple[str, str | bytes]]
 ) -> HttpFailure:
     """Return the failure of an aborted call."""
-    details = dict(trailing).get(_DETAILS)
-    if isinstance(details, bytes):
-        return failure_of_status(status_pb2.Status.FromString(details))
-    return failure_of_status(status_pb2.Status(code=code.value[0], message=message))
+    status = status_pb2.Status(code=code.value[0], message=message)
+    # Of gRPC's headers, only those whose names end so are bytes.
+    status.MergeFromString(cast("bytes", dict(trailing).get(_DETAILS, b"")))
+    return failure_of_status(status)
 
 
 def failure_of_status(status: status_pb2.Status) -> HttpFailure:
@@ -64,7 +64,7 @@ def failure_of_status(status: status_pb2.Status) -> HttpFailure:
     bad = _detail(status, error_details_pb2.BadRequest)
     for each in () if bad is None else bad.field_violations:
         message = message.replace(f"{each.field}: ", f"{_member(each.field)}: ", 1)
-    if number in RETRIED:
+    if number in _RETRIED:
         retry = _detail(status, error_details_pb2.RetryInfo)
         delay = 0.0 if retry is None else retry.retry_delay.ToTimedelta().total_seconds()
         seconds = max(MIN_RETRY_SECONDS, math.ceil(delay))

@@ -32,14 +32,14 @@ class RequestedPage(NamedTuple):
         return {"next_token": next_token, "count": count}
 
 
-def requested_page(path: str, members: Json) -> RequestedPage:
+def requested_page(method: str, members: Json) -> RequestedPage:
     """Return the page that a search asks for.
 
     The standard requires that a request with a token repeats all other members, of which
     `page.limit` may be left out.
 
     Args:
-        path: The path of the endpoint.
+        method: The method that answers the search.
         members: The request.
 
     Raises:
@@ -50,7 +50,7 @@ def requested_page(path: str, members: Json) -> RequestedPage:
     if limit is not None and limit < 1:
         raise Malformed("page.limit: must be at least 1")
     limit = min(limit or 0, _MAX_LIMIT)
-    entities: list[Any] = [path, *(members.get(name) for name in _ENTITIES)]
+    entities: list[Any] = [method, *(members.get(name) for name in _ENTITIES)]
     digest = hashlib.sha256(json.dumps(entities, sort_keys=True).encode()).digest()[:_HASH_BYTES]
     token = optional(page, "page.token", str)
     if not token:

@@ -36,7 +36,7 @@ class HttpPorts:
             max_connections: The maximum number of connections on each address.
             shares_port: Whether other processes listen on the same ports.
         """
-        self._server = server
+        self.server = server
         self._bounds = Bounds(max_connections, _BACKLOG, HANDSHAKE_SECONDS, handshake_pause=0.0)
         self._shares_port = shares_port
         self._ports: list[tuple[HttpConnections[HttpConnection], web.BaseRunner]] = []
@@ -64,7 +64,7 @@ class HttpPorts:
             bound = open_port(address.host, address.port)
         connections = HttpConnections(bound, certificate, self._bounds, HttpConnection, _LOG)
         server = web.Server(
-            partial(self._server.respond, is_local=address.is_local, is_unix=bool(address.path)),
+            partial(self.server.respond, is_local=address.is_local, is_unix=bool(address.path)),
             handler_cancellation=True,
         )
         runner = web.ServerRunner(server, shutdown_timeout=TLS_SHUTDOWN_SECONDS)
@@ -78,7 +78,7 @@ class HttpPorts:
 
     def drain(self) -> None:
         """Close each connection after its next response, so that clients connect elsewhere."""
-        self._server.is_draining = True
+        self.server.is_draining = True
 
     async def stop(self, grace: float | None) -> None:
         """Stop listening, and give requests in progress up to `grace` seconds to finish."""
@@ -88,20 +88,16 @@ class HttpPorts:
         for path in self._paths:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
-        await self._server.in_progress.wait(grace or 0.0)
+        await self.server.in_progress.wait(grace or 0.0)
         for _, runner in self._ports:
             await runner.cleanup()
 
 
 def _open_unix(path: str) -> socket.socket:
     """Return a listening Unix socket. Raises RuntimeError."""
-    bound = socket.socket(socket.AF_UNIX)
     try:
         # Left over from a server that was killed; nobody listens on it.
         Path(path).unlink(missing_ok=True)
-        bound.bind(path)
-        bound.listen(_BACKLOG)
+        return socket.create_server(path, family=socket.AF_UNIX, backlog=_BACKLOG)
     except OSError as error:
-        bound.close()
         raise RuntimeError(str(error)) from None
-    return bound

@@ -6,27 +6,33 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, cast
 
 from aiohttp import hdrs, web
 
 from queuegate_server.admin.bodies import (
-    JSON,
     BodyLimits,
     RequestRefusal,
+    arrived_body,
     received_body,
     write_response,
 )
-from queuegate_server.admin.connections import HEADERS, discard_body
+from queuegate_server.admin.connections import discard_body
 from queuegate_server.admin.http_call import is_loopback_host
 from queuegate_server.admin.keep_alive import InProgress
 from queuegate_server.config_fields import KIB, MIB
 from queuegate_server.observe.counters import CALL_BUCKETS, Histogram
-from queuegate_server.settings.callers import Role
 from queuegate_server.settings.http import Http
-from queuegate_server.transports.http import answers, documents, evaluations, searches
-from queuegate_server.transports.http.context import HttpConnection, HttpContext
-from queuegate_server.transports.http.failures import RETRIED, CallFailed, HttpFailure
+from queuegate_server.transports.http import documents
+from queuegate_server.transports.http.context import REQUEST_ID, HttpConnection, HttpContext
+from queuegate_server.transports.http.endpoints import ENDPOINTS, EVALUATION, Asked
+from queuegate_server.transports.http.failures import CallFailed, HttpFailure
+from queuegate_server.transports.http.responses import (
+    PlainResponse,
+    failed_response,
+    is_plain,
+    json_response,
+)
 from queuegate_server.transports.http.strict_json import Malformed, read_object
 from queuegate_server.transports.http.vocabulary import Vocabulary
 
@@ -43,37 +49,15 @@ WAIT_SECONDS: Final = 1.5
 """How long a larger body may wait for others."""
 _MAX_REMEMBERED: Final = 1_024
 _MAX_REMEMBERED_BYTES: Final = KIB
-_READERS: Final[Mapping[str, Callable[[Vocabulary, bytes], Any]]] = {
-    documents.EVALUATION: evaluations.read_question,
-    documents.EVALUATIONS: evaluations.read_evaluations,
-}
-_SERVICE: Final = "queuegate.v1.AccessService"
-_RESPONSE_HEADERS: Final = {**HEADERS, hdrs.CONTENT_TYPE: JSON, hdrs.SERVER: "queuegate"}
 _OTHER: Final = "other"
 """The label of requests to paths that are not endpoints."""
 
-
-Admit = Callable[[str, Role, Any], Awaitable[None]]
-"""Raises CallFailed unless the caller has the role that a method needs."""
+Admit = Callable[..., Awaitable[None]]
+"""Takes an endpoint, its role, the call, and `is_charged`, whether the call counts toward the
+caller's rate. Raises CallFailed unless the caller may call it.
+"""
 InTurn = Callable[[bytes, Callable[[], Any]], Awaitable[Any]]
-"""Runs work on a body, one long body at a time. Raises CallFailed under overload."""
-
-
-class HttpEndpoint(NamedTuple):
-    """An endpoint of the standard."""
-
-    method: str
-    """A method of the contract that answers it."""
-    role: Role
-    """The role that the method requires."""
-
-
-ENDPOINTS: Final[Mapping[str, HttpEndpoint]] = {
-    documents.EVALUATION: HttpEndpoint("CheckQueueAccess", Role.CHECK),
-    documents.EVALUATIONS: HttpEndpoint("BatchCheckQueueAccess", Role.CHECK),
-    **{path: HttpEndpoint(method, Role.READ) for path, method in searches.METHODS.items()},
-}
-"""The endpoints by path."""
+"""Runs work on a body, one long body at a time. Raises an error under overload."""
 
 
 class HttpServer:
@@ -83,8 +67,10 @@ class HttpServer:
         self,
         settings: Http,
         max_body: int,
+        *,
         admit: Admit,
         in_turn: InTurn,
+        failure_of: Callable[[Exception], HttpFailure],
         knows_token: Callable[[HttpContext], bool],
     ) -> None:
         """Create a server without handlers.
@@ -92,15 +78,17 @@ class HttpServer:
         Args:
             settings: The port's settings.
             max_body: The maximum size of a body, in bytes.
-            admit: Checks a caller before a large body is read, and for a request that reaches no
+            admit: Checks a caller before a large body is read, and one whose request reaches no
                 handler.
             in_turn: Parses bodies.
+            failure_of: Returns the failure of a call that has ended with an error.
             knows_token: Returns whether a bearer token identifies the caller.
         """
         self._url = settings.public_url
         self._words = Vocabulary(settings)
         self._admit_call = admit
         self._in_turn = in_turn
+        self._failure_of = failure_of
         self._knows_token = knows_token
         self._handlers: dict[str, Handler] = {}
         self._limits = BodyLimits(
@@ -113,10 +101,7 @@ class HttpServer:
             other_type=HTTPStatus.BAD_REQUEST,
         )
         self._slots = asyncio.Semaphore(max(1, MAX_BODIES // max_body))
-        self._remembered = lru_cache(_MAX_REMEMBERED)(
-            partial(evaluations.read_question, self._words)
-        )
-        self._answered = lru_cache(_MAX_REMEMBERED)(evaluations.SingleEvaluation.answer)
+        self._remembered = lru_cache(_MAX_REMEMBERED)(partial(self._read, EVALUATION))
         self.in_progress = InProgress()
         self.is_draining = False
         self.counts: Counter[tuple[str, int]] = Counter()
@@ -134,117 +119,88 @@ class HttpServer:
         self, request: web.BaseRequest, *, is_local: bool, is_unix: bool
     ) -> web.StreamResponse:
         """Answer a request that arrived at an address."""
-        connection = request.protocol
-        if not isinstance(connection, HttpConnection):
-            raise TypeError("the connection is not an HttpConnection")
-        with self.in_progress.request(connection):
+        connection = cast("HttpConnection", request.protocol)
+        self.in_progress.begin(connection)
+        try:
             start = time.perf_counter()
-            context = HttpContext(request, None, is_local, is_unix)
             path = request.raw_path.partition("?")[0]
+            context = HttpContext(request, None, is_local, is_unix)
             response = await self._response(path, request, context)
-            await self._write(request, response)
+            if isinstance(response, web.Response):
+                if self.is_draining or not request.content.is_eof():
+                    response.force_close()
+                discard_body(request)
+                await write_response(request, response)
             endpoint = path if path in ENDPOINTS else _OTHER
             self.counts[endpoint, response.status] += 1
             if endpoint is not _OTHER:
                 self.durations[path].add(time.perf_counter() - start)
             return response
-
-    async def _write(self, request: web.BaseRequest, response: web.Response) -> None:
-        """Send a response, and close the connection if the request has not been read."""
-        if self.is_draining or not request.content.is_eof():
-            response.force_close()
-        discard_body(request)
-        await write_response(request, response)
+        finally:
+            self.in_progress.end(connection)
 
     async def _response(
         self, path: str, request: web.BaseRequest, context: HttpContext
-    ) -> web.Response:
+    ) -> web.Response | PlainResponse:
         """Return the response to a request, or that of an error."""
-        headers = dict(_RESPONSE_HEADERS)
-        status, body = 200, b""
         try:
-            if "X-Request-ID" in request.headers:
-                headers["X-Request-ID"] = request.headers["X-Request-ID"]
             body = await self._body(path, request, context)
-        except CallFailed as error:
-            status, message, seconds = error.failure
-            body = answers.encode(message)
-            if status in RETRIED:
-                headers[hdrs.RETRY_AFTER] = str(seconds)
-            if status == HTTPStatus.UNAUTHORIZED:
-                headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
-            if context.request_id:
-                headers.setdefault("X-Request-ID", context.request_id)
-        except web.HTTPException as error:
-            status, body = error.status, answers.encode(error.text or error.reason)
-            if hdrs.ALLOW in error.headers:
-                headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
-        # The newline is for people: the prompt of a shell follows curl's output.
-        return web.Response(body=body + b"\n", status=status, headers=headers)
+            if is_plain(request, body) and not self.is_draining:
+                return PlainResponse(body)
+            response = json_response(HTTPStatus.OK, body)
+        except ConnectionError:
+            raise
+        except Exception as error:  # at this boundary, every error becomes a status
+            failure = error.failure if isinstance(error, CallFailed) else self._failure_of(error)
+            response = failed_response(failure)
+        if request_id := request.headers.get(REQUEST_ID, context.request_id):
+            response.headers[REQUEST_ID] = request_id
+        return response
 
     async def _body(self, path: str, request: web.BaseRequest, context: HttpContext) -> bytes:
-        """Return the JSON of a response. Raises CallFailed and HTTPException."""
+        """Return the JSON of a response. Raises CallFailed."""
         self._check_origin(request, context)
-        endpoint = ENDPOINTS.get(path)
-        if endpoint is None:
-            return documents.document(path, request, self._url)
-        if request.method != hdrs.METH_POST:
-            raise web.HTTPMethodNotAllowed(request.method, [hdrs.METH_POST])
+        document = None if path in ENDPOINTS else documents.document(path, request, self._url)
+        allowed = hdrs.METH_POST if document is None else hdrs.METH_GET
+        if request.method != allowed:
+            raise CallFailed(HttpFailure(405, f"the method must be {allowed}", 0, allowed))
+        if document is not None:
+            return document
         try:
+            if hdrs.EXPECT not in request.headers:
+                body = arrived_body(self._limits, request)
+                if body is not None:
+                    return await self._answer(path, body, context)
             if (request.content_length or 0) > SMALL_BODY_BYTES:
-                await self._admit(endpoint, context)
+                await self._admit(path, context)
             await _continue(request)
             async with received_body(self._limits, self._slots, request) as body:
-                return await self._answer(path, endpoint, body, context)
+                return await self._answer(path, body, context)
         except RequestRefusal as error:
             raise CallFailed(HttpFailure(error.status, str(error), 1)) from None
         except Malformed as error:
             # Only known callers learn what is wrong.
-            await self._admit(endpoint, context)
+            await self._admit(path, context, is_charged=True)
             raise CallFailed(HttpFailure(HTTPStatus.BAD_REQUEST, str(error))) from None
 
-    async def _answer(
-        self, path: str, endpoint: HttpEndpoint, body: bytes, context: HttpContext
-    ) -> bytes:
+    async def _answer(self, path: str, body: bytes, context: HttpContext) -> bytes:
         """Return the JSON of an endpoint's response. Raises CallFailed and Malformed."""
-        if path in searches.SEARCHES:
-            return await self._search(path, endpoint, body, context)
-        is_short = path == documents.EVALUATION and len(body) <= _MAX_REMEMBERED_BYTES
-        asked: evaluations.SingleEvaluation | evaluations.Batch
-        if is_short:
+        if path == EVALUATION and len(body) <= _MAX_REMEMBERED_BYTES:
             asked = self._remembered(body)
         else:
-            read = partial(_READERS[path], self._words, body)
-            asked = await self._in_turn(body, read)
-        if isinstance(asked, evaluations.SingleEvaluation):
-            data = await self._handlers[asked.method](asked.data, context)
-            return self._answered(asked, data) if is_short else asked.answer(data)
-        responses = [
-            (checks, await self._handlers[method](data, context))
-            for method, checks, data in asked.calls()
-        ]
+            asked = await self._in_turn(body, partial(self._read, path, body))
+        responses = [await self._handlers[method](data, context) for method, data in asked.calls]
         if not responses:
-            await self._admit(endpoint, context)
+            await self._admit(path, context, is_charged=True)
         return await asked.answer(responses)
 
-    async def _search(
-        self, path: str, endpoint: HttpEndpoint, body: bytes, context: HttpContext
-    ) -> bytes:
-        def read() -> searches.Search:
-            return searches.SEARCHES[path](self._words, path, read_object(body))
+    def _read(self, path: str, body: bytes) -> Asked:
+        """Return what a body asks. Raises Malformed."""
+        return ENDPOINTS[path].read(self._words, read_object(body))
 
-        search = await self._in_turn(body, read)
-        if not search.calls:
-            await self._admit(endpoint, context)
-        found = [
-            await self._handlers[search.method](call.SerializeToString(), context)
-            for call in search.calls
-        ]
-        return answers.encode(search.build(found))
-
-    async def _admit(self, endpoint: HttpEndpoint, context: HttpContext) -> None:
-        """Raise CallFailed unless the caller has the role of an endpoint."""
-        await self._admit_call(f"{_SERVICE}.{endpoint.method}", endpoint.role, context)
+    async def _admit(self, path: str, context: HttpContext, *, is_charged: bool = False) -> None:
+        """Raise CallFailed unless the caller has the role of an endpoint, and keeps to its rate."""
+        await self._admit_call(path, ENDPOINTS[path].role, context, is_charged=is_charged)
 
     def _check_origin(self, request: web.BaseRequest, context: HttpContext) -> None:
         """Raise CallFailed if a request on a local address does not come from this machine.
@@ -268,12 +224,13 @@ class HttpServer:
 
 
 async def _continue(request: web.BaseRequest) -> None:
-    """Let a client send its body, if it waits for that. Raises HTTPExpectationFailed."""
+    """Let a client send its body, if it waits for that. Raises CallFailed."""
     expected = request.headers.get(hdrs.EXPECT)
     if expected is None:
         return
     if expected.lower() != "100-continue":
-        raise web.HTTPExpectationFailed
+        message = "the only expectation that can be met is 100-continue"
+        raise CallFailed(HttpFailure(HTTPStatus.EXPECTATION_FAILED, message))
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     # What follows is the response, which is not yet part of it.
     request.writer.output_size = 0

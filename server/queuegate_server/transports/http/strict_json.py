@@ -5,7 +5,6 @@ Repeated names, NaN, infinities, lone surrogates, and numbers beyond double prec
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 from queuegate_server.admin.bodies import count_entries
@@ -19,12 +18,7 @@ Each takes up to 50 ns, in which nothing else runs."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer with a double of its own (RFC 7493, section 2.2)."""
 _MAX_DIGITS: Final = len(str(MAX_SAFE_INTEGER))
-_KINDS: Final[Mapping[type, str]] = {
-    str: "a string",
-    int: "an integer",
-    list: "an array",
-    dict: "an object",
-}
+_KINDS: Final = {str: "a string", int: "an integer", list: "an array", dict: "an object"}
 
 
 class Malformed(Exception):

@@ -1,10 +1,12 @@
 """Converts the entities of a request, such as its subject, to messages of the contract."""
 
-import base64
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from google.protobuf import json_format
 
 from queuegate.policy.applications import Action
+from queuegate.policy.decision import Access
 from queuegate.v1 import access_pb2, cursor_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.settings.http import APPLICATION, QUEUE, Http
@@ -19,8 +21,8 @@ from queuegate_server.transports.http.strict_json import (
 Check: TypeAlias = access_pb2.CheckQueueAccessRequest
 ApplicationCheck: TypeAlias = access_pb2.CheckApplicationAccessRequest
 
-User: TypeAlias = tuple[UserGroupInformation, str]
-"""A user, and the name of the service that acts for it, if any."""
+User: TypeAlias = dict[str, Any]
+"""The fields `user` and `real_user` of requests."""
 
 USER: Final = "user"
 """The only type of subjects."""
@@ -39,13 +41,13 @@ MEMBERS: Final[Mapping[str, str]] = {
     "page_token": "page.token",
 }
 """The members that become fields of the contract, by the fields' names in its errors."""
+_ACCESSES: Final = {
+    str(access): access_pb2.AccessType.Value(f"ACCESS_TYPE_{access.name}") for access in Access
+}
 ACTIONS: Final = {
     str(action): access_pb2.ApplicationAction.Value(f"APPLICATION_ACTION_{action.name}")
     for action in Action
 }
-_EPOCH_BYTES: Final = 64
-_MAX_UINT64: Final = 2**64 - 1
-_MAX_DIGITS: Final = len(str(_MAX_UINT64))
 
 
 class QueueType(NamedTuple):
@@ -71,16 +73,11 @@ class Vocabulary:
         self._types = {
             name: QueueType(name, above) for name, above in ((QUEUE, ""), *settings.types.items())
         }
-        accesses = {
-            "submit": access_pb2.ACCESS_TYPE_SUBMIT,
-            "admin": access_pb2.ACCESS_TYPE_ADMIN,
-        }
-        self._accesses = accesses | {
-            name: accesses[access] for name, access in settings.actions.items()
-        }
+        own = settings.actions
+        self._accesses = _ACCESSES | {name: _ACCESSES[access] for name, access in own.items()}
         self.action_names = {
-            number: [each for each in settings.actions if settings.actions[each] == name] or [name]
-            for name, number in accesses.items()
+            number: [each for each in own if own[each] == name] or [name]
+            for name, number in _ACCESSES.items()
         }
         """The names of each kind of access to a queue: those of the settings, if there are any."""
 
@@ -94,22 +91,21 @@ class Vocabulary:
         name = required(action, "action.name", str)
         optional(action, "action.properties", dict)
         kind = required(resource, "resource.type", str)
-        user, real_user = user_of(subject)
+        user = user_of(subject)
         if kind == APPLICATION:
             if at_least is not None:
                 raise Malformed("context.at_least: is for queues only: omit it")
-            return _application_check(user, real_user, name, resource)
+            return _application_check(user, name, resource)
         queue_type = self._types.get(kind)
         if queue_type is None:
             raise Malformed(
                 f"resource.type: must be {QUEUE}, {APPLICATION} or a type in the setting http.types"
             )
         return Check(
-            user=user,
+            **user,
             partition=partition_of(resource),
             queue=queue_type.path(required(resource, "resource.id", str)),
             access=self.access(name),
-            real_user=real_user,
             at_least=None if at_least is None else _cursor(at_least),
         )
 
@@ -137,8 +133,10 @@ def user_of(subject: Json) -> User:
     properties = optional(subject, "subject.properties", dict) or {}
     groups = texts(properties, "subject.properties.groups")
     name = required(subject, "subject.id", str)
-    user = UserGroupInformation(user=name, groups=groups, no_groups=groups == [])
-    return user, optional(properties, "subject.properties.real_user", str) or ""
+    return {
+        "user": UserGroupInformation(user=name, groups=groups, no_groups=groups == []),
+        "real_user": optional(properties, "subject.properties.real_user", str) or "",
+    }
 
 
 def partition_of(resource: Json) -> str:
@@ -148,23 +146,16 @@ def partition_of(resource: Json) -> str:
 
 
 def _cursor(at_least: Json) -> cursor_pb2.Cursor:
-    """Return a cursor, written as in the JSON format of protobuf. Raises Malformed."""
-    path = "context.at_least"
+    """Return a cursor in the JSON format of protobuf. Raises Malformed."""
     try:
-        epoch = base64.b64decode(required(at_least, f"{path}.epoch", str), validate=True)
-    except ValueError:
-        raise Malformed(f"{path}.epoch: must be base64") from None
-    number = at_least.get("sequence")
-    if type(number) is str and len(number) <= _MAX_DIGITS and number.isdecimal():
-        number = int(number)
-    if type(number) is not int or not 0 <= number <= _MAX_UINT64 or len(epoch) > _EPOCH_BYTES:
-        raise Malformed(f"{path}: must be a cursor, as the call returned it that made the change")
-    return cursor_pb2.Cursor(epoch=epoch, sequence=number)
+        return json_format.ParseDict(at_least, cursor_pb2.Cursor(), ignore_unknown_fields=True)
+    except json_format.ParseError:
+        raise Malformed(
+            "context.at_least: must be a cursor, as the call returned it that made the change"
+        ) from None
 
 
-def _application_check(
-    user: UserGroupInformation, real_user: str, name: str, resource: Json
-) -> ApplicationCheck:
+def _application_check(user: User, name: str, resource: Json) -> ApplicationCheck:
     """Return a check of an application, which its properties describe. Raises Malformed."""
     action = ACTIONS.get(name)
     if action is None:
@@ -173,11 +164,10 @@ def _application_check(
     path = "resource.properties"
     properties = required(resource, path, dict)
     check = ApplicationCheck(
-        user=user,
+        **user,
         partition=partition_of(resource),
         action=action,
         target_queue=optional(properties, f"{path}.target_queue", str) or "",
-        real_user=real_user,
     )
     spark = optional(properties, f"{path}.spark", dict)
     if spark is None:
