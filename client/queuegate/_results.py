@@ -308,6 +308,8 @@ class Replica:
     """The kind of replica."""
     queue_decisions: tuple[QueueDecisions, ...] = ()
     """For a webhook, its decisions by scheduler."""
+    http_addresses: tuple[str, ...] = ()
+    """The addresses on which a server listens over HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,7 @@ def _replica(replica: policy_pb2.FleetReplica) -> _results.Replica:
         replica.silent_seconds,
         _REPLICA_ROLES.get(replica.role, _results.ReplicaRole.UNKNOWN),
         tuple(map(_queue_decisions, replica.queue_decisions)),
+        tuple(replica.http_addresses),
     )
 
 

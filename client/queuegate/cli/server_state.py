@@ -99,6 +99,8 @@ def _replica_notes(replica: Replica) -> Iterator[str]:
         yield _pluralize(replica.gates, "gate")
     if replica.lag:
         yield f"{_pluralize(replica.lag, 'change')} behind"
+    if replica.http_addresses:
+        yield f"HTTP on {escape(' '.join(replica.http_addresses))}"
     checksum = escape(replica.policy_checksum[:_CHECKSUM_SHOWN]) or "none"
     yield f"policy {checksum} revision {replica.policy_revision}"
 

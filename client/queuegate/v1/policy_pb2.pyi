@@ -639,6 +639,7 @@ class FleetReplica(_message.Message):
     SILENT_SECONDS_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     QUEUE_DECISIONS_FIELD_NUMBER: _builtins.int
+    HTTP_ADDRESSES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name (`fleet.replica`)."""
     state: Global___ReplicaState.ValueType
@@ -663,6 +664,10 @@ class FleetReplica(_message.Message):
     def queue_decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueDecisions]:
         """For a webhook, its decisions by scheduler."""
 
+    @_builtins.property
+    def http_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The addresses on which a server listens over HTTP (`http.listen`), at most 20."""
+
     def __init__(
         self_,  # pyright: ignore[reportSelfClsParameterName]
         *,
@@ -677,10 +682,11 @@ class FleetReplica(_message.Message):
         silent_seconds: _builtins.float = ...,
         role: Global___ReplicaRole.ValueType = ...,
         queue_decisions: _abc.Iterable[Global___QueueDecisions] | None = ...,
+        http_addresses: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gates", b"gates", "lag", b"lag", "name", b"name", "policy_checksum", b"policy_checksum", "policy_revision", b"policy_revision", "queue_decisions", b"queue_decisions", "role", b"role", "self", b"self", "silent_seconds", b"silent_seconds", "state", b"state", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gates", b"gates", "http_addresses", b"http_addresses", "lag", b"lag", "name", b"name", "policy_checksum", b"policy_checksum", "policy_revision", b"policy_revision", "queue_decisions", b"queue_decisions", "role", b"role", "self", b"self", "silent_seconds", b"silent_seconds", "state", b"state", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -18,6 +18,8 @@ from queuegate_server.sync.connected import MAX_LISTED, ConnectedGate, GateCount
 MAX_STATUS_BYTES: Final = 64 * 1024
 MAX_SCHEDULERS: Final = 20
 """The maximum number of schedulers in a status."""
+MAX_ADDRESSES: Final = 20
+"""The maximum number of addresses in a status."""
 MAX_NAMES_BYTES: Final = 16 * 1024
 """The maximum size of the names in an event. Beyond it, the event covers the whole partition."""
 
@@ -162,6 +164,8 @@ class ReplicaStatus:
     """Sentences about the commands that Redis refuses."""
     queue_decisions: Sequence[QueueDecisions] = field(default_factory=list)
     """The decisions of a webhook by scheduler; empty for a server."""
+    http_addresses: Sequence[str] = field(default_factory=list)
+    """The addresses on which a server listens over HTTP."""
     is_starting: bool = False
     has_left: bool = False
     """Whether the replica has stopped and its lease and its gates' leases have ended."""
@@ -191,6 +195,8 @@ def decode_status(signer: Signer, data: bytes) -> ReplicaStatus:
             known["clock"] = (float(clock[0]), float(clock[1]))
         if rows := known.get("queue_decisions"):
             known["queue_decisions"] = [*map(_decode_decisions, rows[:MAX_SCHEDULERS])]
+        if addresses := known.get("http_addresses"):
+            known["http_addresses"] = [*map(str, addresses[:MAX_ADDRESSES])]
         if stale := known.get("stale"):
             known["stale"] = {nonce: [*map(_decode_stale, rows)] for nonce, rows in stale.items()}
         if gates := known.get("connected_gates"):

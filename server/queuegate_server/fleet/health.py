@@ -65,6 +65,7 @@ def fleet_view(
             silent_seconds=silent,
             queue_decisions=status.queue_decisions,
             connected_gates=status.connected_gates,
+            http_addresses=status.http_addresses,
         )
         replicas.append(view)
     refused = [

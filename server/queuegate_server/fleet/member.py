@@ -15,7 +15,7 @@ from typing import Final
 
 from queuegate_server.fleet import steps
 from queuegate_server.fleet.connection import StoreUnavailable
-from queuegate_server.fleet.events import Change, LogState, ReplicaStatus
+from queuegate_server.fleet.events import MAX_ADDRESSES, Change, LogState, ReplicaStatus
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.health import Mistakes, fleet_view
 from queuegate_server.fleet.keys import LogPosition
@@ -73,6 +73,8 @@ class FleetMember:
         self.follower: Final = Follower(session, stream, local, clock, self._wake.set)
         self._tasks: list[asyncio.Task[None]] = []
         self._queue_decisions: Callable[[], Sequence[QueueDecisions]] = tuple
+        self.http_addresses: Sequence[str] = ()
+        """The addresses on which this replica listens over HTTP."""
 
     def start(self) -> None:
         """Start following the fleet."""
@@ -268,6 +270,7 @@ class FleetMember:
             self._queue_decisions(),
             self._local.connected_gates,
             self._local.stale_seconds,
+            self.http_addresses[:MAX_ADDRESSES],
         )
 
     def _set_error(self, error: StoreUnavailable | None) -> None:

@@ -23,6 +23,7 @@ class OwnState(NamedTuple):
     queue_decisions: Sequence[QueueDecisions] = ()
     connected_gates: Sequence[ConnectedGate] = ()
     stale_seconds: float = 0.0
+    http_addresses: Sequence[str] = ()
 
 
 class Heartbeat(NamedTuple):

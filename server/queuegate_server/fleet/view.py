@@ -49,6 +49,8 @@ class ReplicaView(NamedTuple):
     """The decisions of a webhook by scheduler; empty for a server."""
     connected_gates: Sequence[ConnectedGate] = ()
     """Some of the connected gates."""
+    http_addresses: Sequence[str] = ()
+    """The addresses on which a server listens over HTTP."""
 
 
 class FleetView(NamedTuple):

@@ -235,6 +235,7 @@ def _replica(replica: ReplicaView) -> policy_pb2.FleetReplica:
         queue_decisions=[
             policy_pb2.QueueDecisions(**each._asdict()) for each in replica.queue_decisions
         ],
+        http_addresses=replica.http_addresses,
     )
 
 

@@ -208,6 +208,8 @@ async def _listen(
     if parts.http is not None:
         parts.listeners.bind_http(parts.http, addresses[count:])
         await parts.http.start()
+        if parts.core.fleet is not None:
+            parts.core.fleet.http_addresses = parts.listeners.http_addresses
     await parts.server.start()
     return bound
 

@@ -206,6 +206,7 @@ class Policy(policy_pb2_grpc.PolicyServiceServicer):
             policy_checksum="C0FFEE",
             gates=2,
             role=policy_pb2.REPLICA_ROLE_SERVER,
+            http_addresses=["127.0.0.1:8080", "unix:/run/\x1b[2J"],
         )
         decisions = policy_pb2.QueueDecisions(
             scheduler="kueue\x1b[2J", mode="warn", allowed=4, warned=3, failed=1

@@ -96,6 +96,7 @@ def test_a_status_is_read_as_it_was_written_and_not_otherwise() -> None:
         confirmed_through=(2, "ff"),
         confirmed={"aa": ["gate"]},
         queue_decisions=[QueueDecisions("kueue", "deny", 4, 3, 2, 1)],
+        http_addresses=["127.0.0.1:8080"],
     )
     data = encode_status(SIGNER, status)
     assert decode_status(SIGNER, data) == status

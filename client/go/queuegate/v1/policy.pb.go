@@ -1178,8 +1178,10 @@ type FleetReplica struct {
 	Role ReplicaRole `protobuf:"varint,10,opt,name=role,proto3,enum=queuegate.v1.ReplicaRole" json:"role,omitempty"`
 	// For a webhook, its decisions by scheduler.
 	QueueDecisions []*QueueDecisions `protobuf:"bytes,11,rep,name=queue_decisions,json=queueDecisions,proto3" json:"queue_decisions,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The addresses on which a server listens over HTTP (`http.listen`), at most 20.
+	HttpAddresses []string `protobuf:"bytes,12,rep,name=http_addresses,json=httpAddresses,proto3" json:"http_addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FleetReplica) Reset() {
@@ -1285,6 +1287,13 @@ func (x *FleetReplica) GetRole() ReplicaRole {
 func (x *FleetReplica) GetQueueDecisions() []*QueueDecisions {
 	if x != nil {
 		return x.QueueDecisions
+	}
+	return nil
+}
+
+func (x *FleetReplica) GetHttpAddresses() []string {
+	if x != nil {
+		return x.HttpAddresses
 	}
 	return nil
 }
@@ -1467,7 +1476,7 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x18\n" +
 	"\areplica\x18\x04 \x01(\tR\areplica\x12!\n" +
 	"\fstale_millis\x18\x05 \x01(\x04R\vstaleMillis\x120\n" +
-	"\x06counts\x18\x06 \x01(\v2\x18.queuegate.v1.GateCountsR\x06counts\"\x99\x03\n" +
+	"\x06counts\x18\x06 \x01(\v2\x18.queuegate.v1.GateCountsR\x06counts\"\xc0\x03\n" +
 	"\fFleetReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1a.queuegate.v1.ReplicaStateR\x05state\x12\x12\n" +
@@ -1480,7 +1489,8 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x0esilent_seconds\x18\t \x01(\x01R\rsilentSeconds\x12-\n" +
 	"\x04role\x18\n" +
 	" \x01(\x0e2\x19.queuegate.v1.ReplicaRoleR\x04role\x12E\n" +
-	"\x0fqueue_decisions\x18\v \x03(\v2\x1c.queuegate.v1.QueueDecisionsR\x0equeueDecisions\"\xa4\x01\n" +
+	"\x0fqueue_decisions\x18\v \x03(\v2\x1c.queuegate.v1.QueueDecisionsR\x0equeueDecisions\x12%\n" +
+	"\x0ehttp_addresses\x18\f \x03(\tR\rhttpAddresses\"\xa4\x01\n" +
 	"\x0eQueueDecisions\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x18\n" +
