@@ -16,10 +16,10 @@ Environment = Callable[[Reader], AbstractContextManager[None]]
 
 
 @contextmanager
-def served(reader: Reader) -> Iterator[None]:
-    """examples/queues.yaml on 127.0.0.1:50051, as `make serve` has it."""
+def served(reader: Reader, *options: str) -> Iterator[None]:
+    """examples/queues.yaml on 127.0.0.1:50051, as `make serve` has it, with further options."""
     policy = ("--policy", str(reader.folder / "examples/queues.yaml"))
-    with running_server(*policy, listen=(f"127.0.0.1:{reader.port(50051)}",)):
+    with running_server(*policy, *options, listen=(f"127.0.0.1:{reader.port(50051)}",)):
         yield
 
 

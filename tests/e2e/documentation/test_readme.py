@@ -21,7 +21,7 @@ def test_blocks(language: str) -> None:
     page = [block for block in blocks_of("README.md") if block.language == language]
     with TemporaryDirectory(prefix="page-") as folder:
         reader = Reader(Path(folder))
-        with served(reader):
+        with served(reader, "--set", f"http.listen=127.0.0.1:{reader.port(8080)}"):
             reader.follow(page)
 
 
