@@ -7,7 +7,7 @@ import shutil
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from tests.support.servers.free_ports import free_port
 
 BUILT = Path(".tools/kube")
 START_SECONDS = 600
+ISSUER: Final = "https://kubernetes.default.svc"
 NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 KUEUE_MANAGER = "system:serviceaccount:kueue-system:kueue-controller-manager"
 CONTROLLER_MANAGER = "system:kube-controller-manager"
@@ -47,12 +48,28 @@ def program(name: str) -> str | None:
 class ApiServer:
     """Speaks to the API server as one of the users."""
 
-    def __init__(self, address: str, ca: trustme.CA) -> None:
+    def __init__(
+        self,
+        address: str,
+        ca: trustme.CA,
+        start: Callable[[], "subprocess.Popen[bytes]"],
+        log: Path,
+    ) -> None:
         context = ssl.create_default_context()
         ca.configure_trust(context)
         self._http = httpx2.Client(base_url=address, verify=context, timeout=60)
         self._address = address
         self._ca = ca
+        self._start = start
+        self.log = log
+        self.process = start()
+
+    def restart(self) -> None:
+        """Kill the API server, and start another one with the same etcd."""
+        self.process.kill()
+        self.process.wait()
+        self.process = self._start()
+        wait_until_ready(self)
 
     def ask(
         self,
@@ -130,7 +147,7 @@ def running_cluster(
             "secure-port": port,
             "tls-cert-file": folder / "server",
             "tls-private-key-file": folder / "server",
-            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-issuer": ISSUER,
             "service-account-key-file": folder / "account.key",
             "service-account-signing-key-file": folder / "account.key",
             "service-cluster-ip-range": "10.0.0.0/24",
@@ -140,10 +157,14 @@ def running_cluster(
             "disable-admission-plugins": "ServiceAccount",
             **options,
         }
-        process = stack.enter_context(running(folder, kube_apiserver, arguments))
-        api = ApiServer(f"https://127.0.0.1:{port}", ca)
+        api = ApiServer(
+            f"https://127.0.0.1:{port}",
+            ca,
+            lambda: stack.enter_context(running(folder, kube_apiserver, arguments)),
+            folder / f"{Path(kube_apiserver).name}.log",
+        )
         stack.callback(api.close)
-        wait_until_ready(api, process, folder)
+        wait_until_ready(api)
         yield api
 
 
@@ -151,7 +172,7 @@ def running_cluster(
 def running(
     folder: Path, command: str, arguments: dict[str, Any]
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    with (folder / f"{Path(command).name}.log").open("wb") as log:
+    with (folder / f"{Path(command).name}.log").open("ab") as log:
         options = [f"--{name}={value}" for name, value in arguments.items() if value is not None]
         process = subprocess.Popen([command, *options], stdout=log, stderr=log)
         try:
@@ -165,13 +186,13 @@ def running(
                 process.wait()
 
 
-def wait_until_ready(api: ApiServer, process: "subprocess.Popen[bytes]", folder: Path) -> None:
+def wait_until_ready(api: ApiServer) -> None:
     end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
+    while time.monotonic() < end and api.process.poll() is None:
         try:
             if api.ask("admin", "GET", "/readyz").status_code == 200:
                 return
         except httpx2.TransportError:
             pass
         time.sleep(0.2)
-    raise AssertionError((folder / "kube-apiserver.log").read_text()[-3000:])
+    raise AssertionError(api.log.read_text()[-3000:])
