@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from docs.generate.markdown import code, page, table
 from queuegate._types import StaleDecision
 from queuegate.decision_record import Record
 from queuegate.gate.local_record import local_record
 from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
+from queuegate.policy.tree import Policy
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.admission.queues.model import QueueReview, RequiredCheck
@@ -19,6 +20,9 @@ from queuegate_server.admission.queues.records import (
     review_fields,
 )
 from queuegate_server.decisions.log import DecidedCheck
+from queuegate_server.engine import ServedPartition, Snapshot
+from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
+from queuegate_server.formats.kubernetes_rbac.load import load_rbac
 from queuegate_server.rpc.call_log import request_fields
 from queuegate_server.settings.queue_schedulers import Mode
 
@@ -36,7 +40,19 @@ _EXAMPLES: Final = """\
 ## Examples
 
 A denial, a request about an application, a request that could not be decided, a decision of the
-admission webhook, and one that a gate told its program:
+admission webhook, one under RBAC, and one that a gate told its program:
+"""
+_RBAC: Final = b"""
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: queue-user}
+rules: [{apiGroups: [kueue.x-k8s.io], resources: [localqueues], verbs: [use]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: team, namespace: ml}
+roleRef: {kind: ClusterRole, name: queue-user}
+subjects: [{kind: Group, name: ml-team}]
 """
 _TIME: Final = 1_795_270_515.701522
 _KEYS: Final[Mapping[str, str]] = {
@@ -76,6 +92,8 @@ _KEYS: Final[Mapping[str, str]] = {
     "matched_queue": "The queue whose ACL matched; empty if none did. Absent with `error`.",
     "matched_name": "The user or group that matched, or `*`. Absent with `error`.",
     "revision": "The revision of the policy that decided. Absent with `error`.",
+    "origins": "Under [Kubernetes' RBAC](rbac.md), up to ten bindings that name the user or group,"
+    " each with its role. Absent with other policies, if nothing matched, and for a gate.",
     "stale": "`true` if the gate decided [without a"
     " lease](../how-to/decide-in-the-shim.md#limits-of-the-guarantee). Otherwise absent.",
 }
@@ -83,7 +101,7 @@ _KEYS: Final[Mapping[str, str]] = {
 
 def generate() -> str:
     """Return the page."""
-    examples = [_denial(), _application(), _error(), _object(), _local()]
+    examples = [_denial(), _application(), _error(), _object(), _rbac(), _local()]
     # Every record has keys that are described, in this order.
     for record in examples:
         assert list(record) == [key for key in _KEYS if key in record]
@@ -150,6 +168,21 @@ def _error() -> Record:
     question = _question("mary", "root.training")
     return DecidedCheck(
         "CheckQueueAccess", _TIME, "unix", question, "resolver_unavailable"
+    ).record()
+
+
+def _rbac() -> Record:
+    partition, _ = load_rbac(_RBAC, "rbac.yaml", RbacOptions())
+    assert partition is not None
+    served = ServedPartition(partition, cast("Any", None), trust_provided_groups=True)
+    return DecidedCheck(
+        "CheckQueueAccess",
+        _TIME,
+        "loopback",
+        _question("ann", "root.localqueues.ml.training", groups=["ml-team"]),
+        Decision(True, Reason.GROUP, "root.localqueues.ml", "ml-team"),
+        1,
+        Snapshot(Policy({"default": partition}, revision=1), {"default": served}, _TIME),
     ).record()
 
 

@@ -137,7 +137,9 @@ def build_core(
         reloader=reloader,
         lookups=lookups,
         audit=audit,
-        decisions=DecisionLog(audit, allowed=current.audit.records == "all"),
+        decisions=DecisionLog(
+            audit, allowed=current.audit.records == "all", latest=lambda: engine.latest
+        ),
         sync=hub,
         changes=changes,
         fleet=fleet,

@@ -4,11 +4,13 @@ Decisions are counted in a list indexed by reason number, so counting a cached r
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from queuegate.decision_record import Record, outcome_fields, record_start
-from queuegate.policy.decision import OUTCOMES, Decision, Reason
+from queuegate.policy.decision import OUTCOMES, Access, Decision, Reason
+from queuegate.policy.reach import grant_of
+from queuegate_server.engine import Snapshot
 from queuegate_server.observe.audit import AuditLog
 
 ERROR: Final = 0
@@ -33,13 +35,28 @@ class DecidedCheck(NamedTuple):
     """The decision, or the reason for the error."""
     revision: int = 0
     """The policy revision on which the decision is based."""
+    snapshot: Snapshot | None = None
+    """The policy that was served when the decision was made, for the origins of its grant."""
 
     def record(self) -> Record:
         """Return the audit record."""
         record = record_start(self.time, self.caller, self.method) | self.question
         if isinstance(self.outcome, str):
             return record | {"decision": "error", "reason": self.outcome}
-        return record | outcome_fields(self.outcome, self.revision)
+        record |= outcome_fields(self.outcome, self.revision)
+        origins = self._origins(self.outcome)
+        return record | {"origins": [*origins]} if origins else record
+
+    def _origins(self, decision: Decision) -> Sequence[str]:
+        """Return the bindings that grant the access under Kubernetes' RBAC."""
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.policy.revision != self.revision or not decision.allowed:
+            return ()
+        served = snapshot.served.get(self.question.get("partition", ""))
+        if served is None or served.partition.named_grants is None:
+            return ()
+        queue, user = self.question["queue"], self.question["user"]
+        return grant_of(served.partition, queue, Access.SUBMIT, decision, user).origins
 
 
 class AuditUnavailable(Exception):
@@ -56,8 +73,21 @@ class AuditUnavailable(Exception):
 class DecisionLog:
     """Counts decisions, and records them in the audit log, if any."""
 
-    def __init__(self, audit: AuditLog | None = None, *, allowed: bool = False) -> None:
-        """Start with all counts at 0. If `allowed` is true, record grants as well as denials."""
+    def __init__(
+        self,
+        audit: AuditLog | None = None,
+        *,
+        allowed: bool = False,
+        latest: Callable[[], Snapshot | None] = lambda: None,
+    ) -> None:
+        """Start with all counts at 0.
+
+        Args:
+            audit: The audit log, if any.
+            allowed: Whether to record grants as well as denials.
+            latest: Returns the served policy, if any.
+        """
+        self.latest: Final = latest
         self._audit = audit
         self.has_audit: Final = audit is not None
         """Whether decisions are recorded."""

@@ -1,6 +1,7 @@
 """A server whose policy is the RBAC of a cluster: each method, gates, and what is too old."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -41,8 +42,8 @@ class Serving:
     async def may(self, user: str, queue: str = QUEUE) -> bool:
         return (await self.client.check(user, queue, groups=[])).allowed
 
-    async def until(self, user: str, *, may: bool) -> None:
-        while await self.may(user) is not may:  # noqa: ASYNC110 - asks again
+    async def until(self, user: str, *, may: bool, queue: str = QUEUE) -> None:
+        while await self.may(user, queue) is not may:  # noqa: ASYNC110 - asks again
             await asyncio.sleep(0.01)
 
     def grow_old(self) -> None:
@@ -75,7 +76,9 @@ async def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         api.put("localqueues", "ml", "training")
         text = f"[{{path: {policy}}}, {{kubernetes: {{kubeconfig: {kubeconfig}}}}}]"
         roles = "callers.loopback.roles=[check, read, sync, admin]"
-        settings = load_settings(None, {}, ["listen=127.0.0.1:0", f"policies={text}", roles])
+        audit = f"audit={{path: {tmp_path / 'audit.log'}, records: all}}"
+        options = ["listen=127.0.0.1:0", f"policies={text}", roles, audit]
+        settings = load_settings(None, {}, options)
         parts = build_server(settings, settings, "grpcio", None)
         assert await load_first(parts.core, asyncio.Event())
         (address,) = parts.listeners.bind(parts.server, [each.parsed for each in settings.listen])
@@ -101,6 +104,23 @@ async def test_changes_count(serving: Serving) -> None:
     policy = await serving.client.get_policy()
     assert policy.revision > 1
     assert "the API server in" in policy.source
+
+
+async def test_audit_records_name_the_binding(serving: Serving, tmp_path: Path) -> None:
+    serving.api.role("other", name="one")
+    serving.api.bind("one", "bob", namespace="", to="one")
+    await serving.until("bob", may=True, queue="root.localqueues.web.other")
+    assert await serving.may("ann")
+    assert not await serving.may("eve")
+    assert await serving.client.check("ann", "root", partition="gpu", groups=[])
+    await serving.client.check_many([Check("ann", QUEUE, groups=[])] * 50)
+    lines = (tmp_path / "audit.log").read_text().splitlines()
+    records = {(each["user"], each["queue"]): each for each in map(json.loads, lines)}
+    assert records["ann", QUEUE]["origins"] == ["RoleBinding ml/team, ClusterRole user"]
+    assert records["ann", QUEUE]["method"] == "BatchCheckQueueAccess"
+    of_bob = records["bob", "root.localqueues.web.other"]
+    assert of_bob["origins"] == ["ClusterRoleBinding one, ClusterRole one"]
+    assert {user for (user, _), each in records.items() if "origins" not in each} == {"ann", "eve"}
 
 
 async def test_explanations_name_the_binding(serving: Serving) -> None:
