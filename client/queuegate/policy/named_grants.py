@@ -83,6 +83,11 @@ def level_of(name: str) -> str | None:
     return level if is_name else None
 
 
+def name_of(level: str) -> str:
+    """Return the object's name that a path level represents."""
+    return level.replace(_DOT, SEPARATOR)
+
+
 def counting_groups(user: str, groups: Sequence[str]) -> tuple[str, ...]:
     """Return a user's effective groups, if they do not come from a request to the API server.
 
@@ -119,6 +124,8 @@ class NamedGrants:
     """The ACLs of cluster-wide grants by name, keyed by the kind's level, then by the queue's
     level.
     """
+    verb: str = "use"
+    """The verb that grants the use of a queue."""
 
     def canonical_path(self, text: str) -> str | None:
         """Return the text if it is the path of a queue, of a namespace or of a kind."""

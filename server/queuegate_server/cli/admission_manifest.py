@@ -118,7 +118,7 @@ def manifest(
     service_of_webhook = Service(namespace, service_name, _ca_bundle(ca_file))
     select = queue_configurations if queues_only else webhook_configurations
     documents = select(settings.admission, service_of_webhook, name)
-    if any(source.is_followed for source in settings.sources) and not queues_only:
+    if any(source.is_own_cluster for source in settings.sources) and not queues_only:
         from queuegate_server.policystore.kubernetes import rights  # noqa: PLC0415 - slow
 
         account = "queuegate-admission"

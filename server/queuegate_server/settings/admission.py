@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.tree import Partition
 from queuegate_server.config_fields import Section, check_with
 from queuegate_server.settings.callers import certificate_name
 from queuegate_server.settings.listeners import FilePath, parse_host_port
@@ -75,7 +76,13 @@ class Authorization(Section):
     """The policy's partition."""
     groups: GroupSource = GroupSource.DIRECTORY
     """The user's groups: those in the request (`kubernetes`), the resolver's (`directory`), or
-    `both`."""
+    `both`, which is the default if the policy is Kubernetes' RBAC."""
+
+    def source_of_groups(self, partition: Partition) -> GroupSource:
+        """Return where groups come from for a partition."""
+        is_default = "groups" not in self.model_fields_set
+        is_rbac = partition.named_grants is not None
+        return GroupSource.BOTH if is_default and is_rbac else self.groups
 
 
 class QueueChecks(Authorization):

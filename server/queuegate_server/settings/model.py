@@ -143,6 +143,11 @@ class PolicySource(Section):
         return bool(self.path or self.configs or self.defaults or self.kubernetes)
 
     @property
+    def is_own_cluster(self) -> bool:
+        """Whether the source is the cluster of this pod, which its account follows."""
+        return self.is_followed and not (self.kubernetes and self.kubernetes.kubeconfig)
+
+    @property
     def is_followed(self) -> bool:
         """Whether the source is a cluster, which has no files."""
         return self.kubernetes is not None and not self.kubernetes.manifests
@@ -304,6 +309,8 @@ class Settings(Section):
         if followed and self.workers > 1:
             message = "several workers cannot follow the RBAC of a cluster; use workers: 1"
             raise _error_at(("workers",), message)
+        if message := self._schedulers_fault():
+            raise _error_at(("admission", "queues", "schedulers"), message)
         if self.console.enabled and (message := self._console_fault()):
             raise _error_at(("console", "enabled"), message)
         listeners = (*served, self.ops.listener if self.console.enabled else None)
@@ -316,6 +323,19 @@ class Settings(Section):
             )
             raise _error_at(("callers", "certificates"), message)
         return self
+
+    def is_rbac(self, partition: str) -> bool:
+        """Return whether a partition's policy is Kubernetes' RBAC."""
+        return partition == DEFAULT_PARTITION and any(each.kubernetes for each in self.sources)
+
+    def _schedulers_fault(self) -> str:
+        """Return why the webhook's schedulers and the policy do not fit, or "" if they do."""
+        queues = self.admission.queues
+        if queues is None:
+            return ""
+        schedulers = queues.schedulers
+        is_rbac = self.is_rbac(queues.partition)
+        return schedulers.unfit_for_rbac() if is_rbac else schedulers.overlap()
 
     def _console_fault(self) -> str:
         """Return why the console cannot be served, or "" if it can."""

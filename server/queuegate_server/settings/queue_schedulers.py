@@ -271,12 +271,6 @@ class Schedulers(Section):
             found += [Subtree(KUEUE, prefix(template)) for template in templates]
         return [*found, *(Subtree(name, each.below) for name, each in self.flat.items())]
 
-    @model_validator(mode="after")
-    def _own_subtrees(self) -> Self:
-        if fault := self.overlap():
-            raise ValueError(fault)
-        return self
-
     def overlap(self) -> str:
         """Return which schedulers share queues of the policy, and the remedy; empty if none do."""
         subtrees = self.subtrees
@@ -292,6 +286,20 @@ class Schedulers(Section):
                     f" allow a queue of the other: set {self._separate()}, and move each"
                     " scheduler's queues below its path in the policy"
                 )
+        return ""
+
+    def unfit_for_rbac(self) -> str:
+        """Return what does not fit a policy that is Kubernetes' RBAC, and the remedy; empty if all
+        fits.
+        """
+        for name, scheduler in ((YUNIKORN, self.yunikorn), ("slurm-bridge", self.slurm_bridge)):
+            if scheduler is not None and scheduler.mode is not Mode.OFF:
+                return f"Kubernetes' RBAC grants no queues of {name}: use a policy file for {name}"
+        flat = {f"{name}.below": each for name, each in self.flat.items()}
+        kueue = {f"{KUEUE}.{name}": self.kueue for name in KUEUE_TEMPLATES if self.kueue}
+        for key, each in (*flat.items(), *kueue.items()):
+            if key.partition(".")[2] in each.model_fields_set:
+                return f"Kubernetes' RBAC decides the paths of queues: remove {key}"
         return ""
 
     def _separate(self) -> str:

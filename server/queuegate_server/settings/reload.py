@@ -132,20 +132,22 @@ def with_changes(running: Settings, read: Settings) -> Settings:
             "limits": limits,
             "partitions": partitions,
             "callers": read.callers.model_copy(update={"token_file": running.callers.token_file}),
-            "admission": _with_queue_changes(running.admission, read.admission),
+            "admission": _with_queue_changes(running, read),
         }
     )
 
 
-def _with_queue_changes(running: Admission, read: Admission) -> Admission:
-    if running.queues is None or read.queues is None:
-        return running
-    changed: dict[str, object] = {key: getattr(read.queues, key) for key in _QUEUE_KEYS}
-    changed["schedulers"] = _with_modes(running.queues.schedulers, read.queues.schedulers)
-    return running.model_copy(update={"queues": running.queues.model_copy(update=changed)})
+def _with_queue_changes(running: Settings, read: Settings) -> Admission:
+    old, new = running.admission.queues, read.admission.queues
+    if old is None or new is None:
+        return running.admission
+    changed: dict[str, object] = {key: getattr(new, key) for key in _QUEUE_KEYS}
+    is_rbac = running.is_rbac(old.partition)
+    changed["schedulers"] = _with_modes(old.schedulers, new.schedulers, is_rbac=is_rbac)
+    return running.admission.model_copy(update={"queues": old.model_copy(update=changed)})
 
 
-def _with_modes(running: Schedulers, read: Schedulers) -> Schedulers:
+def _with_modes(running: Schedulers, read: Schedulers, *, is_rbac: bool) -> Schedulers:
     """Return the running schedulers with the modes that `read` gives them, unless schedulers would
     then share queues of the policy, because a path in `read` needs a restart.
     """
@@ -158,7 +160,7 @@ def _with_modes(running: Schedulers, read: Schedulers) -> Schedulers:
     if places == [each.model_copy(update={"mode": None}) for each in read.places]:
         modes["places"] = read.places
     changed = running.model_copy(update=modes)
-    return running if changed.overlap() else changed
+    return running if not is_rbac and changed.overlap() else changed
 
 
 def differences(one: Settings, other: Settings) -> list[str]:

@@ -60,6 +60,12 @@ def test_the_command(tmp_path: Path) -> None:
     assert accounts(printed) == ["queuegate-admission"]
     queues = CliRunner().invoke(admission, ["manifest", "--config", str(config), "--queues-only"])
     assert "ClusterRole" not in queues.stdout
+    # A kubeconfig names another account.
+    policy = {"policy": {"kubernetes": {"kubeconfig": "/run/secrets/kubeconfig"}}}
+    config.write_text(json.dumps({**SETTINGS, **policy}))
+    queues = CliRunner().invoke(admission, ["manifest", "--config", str(config)])
+    assert queues.exit_code == 0, queues.output
+    assert "ClusterRole" not in queues.stdout
 
 
 @pytest.mark.timeout(BUILD_SECONDS)

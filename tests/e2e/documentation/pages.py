@@ -112,7 +112,7 @@ PAGES: Final = {
     "docs/how-to/trace.md": Page(not_run=1),
     "docs/how-to/trino-groups.md": Page(not_run=2),
     "docs/how-to/upgrade.md": Page(not_run=2),
-    "docs/how-to/use-rbac-for-queues.md": Page(not_run=3),
+    "docs/how-to/use-rbac-for-queues.md": Page(not_run=4),
     "docs/how-to/use-the-console.md": Page(not_run=1),
     "docs/how-to/webhook-beside-yunikorn.md": Page(
         module="e2e/documentation/test_kubernetes.py",

@@ -65,6 +65,18 @@ def test_a_scheduler_without_keys_is_listed(tmp_path: Path) -> None:
 
 
 @rows
+def test_schedulers_under_rbac(tmp_path: Path, schedulers: str, fault: str) -> None:
+    """RBAC gives each kind of queue its own path."""
+    text = (
+        f"admission: {{queues: {{schedulers: {{{schedulers}}}}}}}\npolicy: {{kubernetes: {{}}}}\n"
+    )
+    found = faults_of(tmp_path / "queuegate.yaml", text)
+    assert [each.partition("admission.queues.schedulers: ")[2] for each in found] == (
+        [fault] if fault else []
+    )
+
+
+@rows
 def test_schedulers_that_share_queues(tmp_path: Path, schedulers: str, remedy: str) -> None:
     text = f"admission: {{queues: {{schedulers: {{{schedulers}}}}}}}"
     (found,) = faults(tmp_path / "queuegate.yaml", text)

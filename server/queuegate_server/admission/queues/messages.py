@@ -9,6 +9,7 @@ from typing import Final
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.admission.queues.checks import UNQUEUED
+from queuegate_server.admission.queues.missing_grant import MissingGrant
 from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
 from queuegate_server.admission.queues.names import PLACES
 from queuegate_server.admission.server.webhook_limits import MAX_WARNING
@@ -54,6 +55,7 @@ def denial(
     *,
     more: int = 0,
     usable: Usable = NO_QUEUES,
+    grant: MissingGrant | None = None,
 ) -> str:
     """Return why an object is refused.
 
@@ -64,8 +66,9 @@ def denial(
         partition: The partition of the policy.
         more: The number of further checks that failed.
         usable: Queues that the requester may use in that place, possibly more than MAX_USABLE.
+        grant: Under Kubernetes' RBAC, what the requester lacks.
     """
-    parts = [_reason_sentence(user, check, decision), *_remedy(check)]
+    parts = [_reason_sentence(user, check, decision, grant), *_remedy(check)]
     if more:
         parts.append(f"{more} more {'queue is' if more == 1 else 'queues are'} denied")
     if usable.names:
@@ -73,32 +76,43 @@ def denial(
         rest = len(usable.names) - MAX_USABLE
         at_least = "" if usable.is_complete else "at least "
         more_queues = f" ({at_least}{rest} more)" if rest > 0 else ""
-        use = "use" if check.access is Access.SUBMIT else "administer"
+        use = "use" if grant or check.access is Access.SUBMIT else "administer"
         parts.append(f"Queues you may {use}: {listed}{more_queues}")
-    return ". ".join([*parts, _hint(user, check, partition)])
+    message = ". ".join([*parts, _hint(user, check, partition, grant)])
+    return f"{message}\nThis would grant it:\n{grant.manifests(user)}" if grant else message
 
 
 def denial_warning(
-    user: str, check: RequiredCheck, decision: Decision, partition: str = DEFAULT_PARTITION
+    user: str,
+    check: RequiredCheck,
+    decision: Decision,
+    partition: str = DEFAULT_PARTITION,
+    grant: MissingGrant | None = None,
 ) -> str:
     """Return why an object would be refused, with those hints for which a warning has room.
 
     The arguments are those of `denial`.
     """
-    warning = _reason_sentence(user, check, decision)
-    for hint in (*_remedy(check), _hint(user, check, partition)):
+    warning = _reason_sentence(user, check, decision, grant)
+    for hint in (*_remedy(check), _hint(user, check, partition, grant)):
         longer = f"{warning}. {hint}"
         if len(longer) <= MAX_WARNING:
             warning = longer
     return warning
 
 
-def _reason_sentence(user: str, check: RequiredCheck, decision: Decision) -> str:
+def _reason_sentence(
+    user: str, check: RequiredCheck, decision: Decision, grant: MissingGrant | None
+) -> str:
     place = (
         "the queue of objects that name none"
         if check.scheduler == UNQUEUED
         else f"set in {check.where}{_reader(check)}"
     )
+    if grant is not None:
+        name = user if len(user) <= _MAX_REPEATED else "the user"
+        why = f"no binding grants it to {name} or {name}'s groups"
+        return f"{user} may not {grant} ({place}): {why}"
     refused = action(check.access, check.path)
     return f"{user} may not {refused} ({place}): {reason_text(decision, user, check.path)}"
 
@@ -119,12 +133,12 @@ def _remedy(check: RequiredCheck) -> list[str]:
     return [f"If another scheduler runs the pods, set {check.scheduler_field}"]
 
 
-def _hint(user: str, check: RequiredCheck, partition: str) -> str:
+def _hint(user: str, check: RequiredCheck, partition: str, grant: MissingGrant | None) -> str:
     """Return the command that explains a decision, for a POSIX shell."""
     words = ["queuegate", "explain"]
     if partition != DEFAULT_PARTITION:
         words += ["--partition", partition]
-    if check.access is not Access.SUBMIT:
+    if grant is None and check.access is not Access.SUBMIT:
         words += ["--access", str(check.access)]
     if user.startswith("-"):
         words.append("--")

@@ -56,7 +56,12 @@ class InvalidQueueName(ValueError):
 
 
 def flat_subtrees(partition: Partition, schedulers: Schedulers) -> Iterator[Subtree]:
-    """Yield the listed schedulers with flat names, each with its path in the policy's spelling."""
+    """Yield the listed schedulers with flat names, each with its path in the policy's spelling.
+
+    Under Kubernetes' RBAC there are none: each name has one path.
+    """
+    if partition.named_grants is not None:
+        return
     for name, scheduler in schedulers.flat.items():
         yield Subtree(name, partition.canonical_path(scheduler.below) or scheduler.below)
 
@@ -103,21 +108,24 @@ class QueueNames:
         if found.name in UNKNOWN_NAMES:
             raise InvalidQueueName(UNKNOWN_NAMES[found.name])
         if len(found.name) > MAX_NAME:
-            raise _invalid(found.name, f"write at most {MAX_NAME} characters")
+            raise invalid(found.name, f"write at most {MAX_NAME} characters")
+        return self._path(found, namespace)
+
+    def _path(self, found: QueueName, namespace: str) -> str:
         if found.scheduler in self._flat:
             return self._flat_path(found.scheduler, found.name)
         if found.scheduler == YUNIKORN:
             return self._yunikorn_path(found.name)
         template = self._template(found)
         if template is None:
-            return self._canonical(found.name, found.name, _FULL_PATH)
+            return self.canonical(found.name, found.name, _FULL_PATH)
         if not namespace and found.template == LOCAL_QUEUES and _NAMESPACE in template:
             # Objects in any namespace may copy the name, such as the TrainJobs that refer to a
             # ClusterTrainingRuntime. Therefore, the queue above the queues of all namespaces
             # decides.
             template = prefix(template)
         path = template.replace(_NAMESPACE, _level(namespace))
-        return self._canonical(found.name, path.replace(_QUEUE, _level(found.name)))
+        return self.canonical(found.name, path.replace(_QUEUE, _level(found.name)))
 
     def below(self, place: QueueName, namespace: str) -> str:
         """Return the path below which a place can name queues.
@@ -165,11 +173,11 @@ class QueueNames:
         return template
 
     def _flat_path(self, scheduler: str, name: str) -> str:
-        path = self._canonical(name, f"{self._below[scheduler]}{SEPARATOR}{_level(name)}")
+        path = self.canonical(name, f"{self._below[scheduler]}{SEPARATOR}{_level(name)}")
         return self._flat[scheduler].get(path.rpartition(SEPARATOR)[2], path)
 
     def _yunikorn_path(self, name: str) -> str:
-        path = self._canonical(name, provided_queue(name))
+        path = self.canonical(name, provided_queue(name))
         for subtree, other in self._others:
             if f"{path}{SEPARATOR}".startswith(f"{other}{SEPARATOR}"):
                 raise InvalidQueueName(
@@ -178,10 +186,26 @@ class QueueNames:
                 )
         return path
 
-    def _canonical(self, name: str, path: str, remedy: str = _REMEDY) -> str:
+    def asked(
+        self,
+        paths: Sequence[str],
+        place: QueueName,  # noqa: ARG002 - for RbacQueueNames
+        namespace: str,  # noqa: ARG002 - for RbacQueueNames
+    ) -> Sequence[str]:
+        """Return the paths that decide about queues that the policy lists below `below`.
+
+        Args:
+            paths: The paths of the queues.
+            place: Any name in the place.
+            namespace: The object's namespace.
+        """
+        return paths
+
+    def canonical(self, name: str, path: str, remedy: str = _REMEDY) -> str:
+        """Return the canonical spelling of a path. Raises InvalidQueueName."""
         canonical = self.partition.canonical_path(path)
         if canonical is None:
-            raise _invalid(name, remedy)
+            raise invalid(name, remedy)
         return canonical
 
 
@@ -193,7 +217,8 @@ def _pattern(template: str, namespace: str) -> re.Pattern[str]:
     return re.compile(f"{first}(?P<queue>[^.]+){'(?P=queue)'.join(more)}", re.IGNORECASE)
 
 
-def _invalid(name: str, remedy: str) -> InvalidQueueName:
+def invalid(name: str, remedy: str) -> InvalidQueueName:
+    """Return the error for a name that no queue has."""
     return InvalidQueueName(f"{_shortened(name)!r} cannot be the name of a queue: {remedy}")
 
 

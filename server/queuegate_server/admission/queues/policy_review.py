@@ -109,6 +109,9 @@ def review_policy(
                 source_map.diagnostic((*location, "partition"), message, "correct the name")
             )
         elif groups is not GroupSource.KUBERNETES and not looks_up_groups(settings, used):
+            section = getattr(settings.admission, name)
+            if used.named_grants is not None and "groups" not in section.model_fields_set:
+                continue  # the groups in the request count, too
             found.append(
                 source_map.warning(
                     (*location, "groups"),

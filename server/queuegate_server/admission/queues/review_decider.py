@@ -72,7 +72,6 @@ class ReviewDecider:
     def __init__(self, engine: Engine, settings: Authorization) -> None:
         self._engine = engine
         self._settings = settings
-        self._groups = settings.groups
 
     def served(self) -> ServedPartition:
         """Return the partition. Raises CannotDecide."""
@@ -99,7 +98,8 @@ class ReviewDecider:
         invalid = self._fault(requester.user, served)
         if invalid:
             return Decisions([(check, INVALID_FIELD) for check in checks], invalid)
-        groups = list(filter(_is_name, requester.groups)) if self._uses_request else None
+        uses_request = self._uses_request(served)
+        groups = list(filter(_is_name, requester.groups)) if uses_request else None
         requester = requester._replace(groups=groups or ())
         outcomes: list[Outcome] = []
         failure: Exception | None = None
@@ -121,29 +121,30 @@ class ReviewDecider:
     def known_groups(self, served: ServedPartition, requester: Requester) -> list[str]:
         """Return the groups that are known without a lookup."""
         known: list[str] = []
-        if self._uses_request:
+        if self._uses_request(served):
             known += filter(_is_name, requester.groups)
-        if self._groups is not GroupSource.KUBERNETES:
+        if self._settings.source_of_groups(served.partition) is not GroupSource.KUBERNETES:
             entry = served.groups.known(requester.user)
             if entry is not None and isinstance(entry.outcome, KnownUser):
                 groups = entry.outcome.groups
                 known += served.partition.counting_groups(requester.user, groups) or ()
         return known
 
-    @property
-    def _uses_request(self) -> bool:
-        return self._groups is not GroupSource.DIRECTORY
+    def _uses_request(self, served: ServedPartition) -> bool:
+        source = self._settings.source_of_groups(served.partition)
+        return source is not GroupSource.DIRECTORY
 
     def _decide_with_known_groups(
         self, check: RequiredCheck, served: ServedPartition, requester: Requester
     ) -> Decision | None:
         """Return the decision; None if groups must be looked up first. Raises GroupsUnavailable."""
         query = _query(check, served, requester)
-        if self._uses_request:
+        source = self._settings.source_of_groups(served.partition)
+        if source is not GroupSource.DIRECTORY:
             # ACLs only grant access, so either source of groups suffices for a grant.
             verdict = self._engine.check(query._replace(groups=requester.groups))
             if verdict is not None and (
-                verdict.decision.allowed or self._groups is GroupSource.KUBERNETES
+                verdict.decision.allowed or source is GroupSource.KUBERNETES
             ):
                 return verdict.decision
         verdict = self._engine.check(query)
@@ -162,7 +163,7 @@ class ReviewDecider:
         """Return why no decision about a user name is possible; empty if a decision is possible."""
         if fault := name_fault(user):
             return f"the user name {fault}"
-        if self._uses_request and not served.partition.accepts_user(user):
+        if self._uses_request(served) and not served.partition.accepts_user(user):
             return (
                 "the user name is not one that YuniKorn accepts with groups: set"
                 f" partitions.{served.partition.name}.acl_names to any in the settings, or"

@@ -5,9 +5,11 @@ import dataclasses
 from collections.abc import Callable, Generator, Sequence
 
 from queuegate.policy.decision import Decision
+from queuegate.policy.tree import Partition
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.checks import UNQUEUED, requirements
+from queuegate_server.admission.queues.missing_grant import MissingGrant
 from queuegate_server.admission.queues.model import (
     NO_QUEUES,
     Obstacle,
@@ -19,6 +21,7 @@ from queuegate_server.admission.queues.model import (
 )
 from queuegate_server.admission.queues.names import AmbiguousNames, QueueNames
 from queuegate_server.admission.queues.places import build_places, only_scheduler
+from queuegate_server.admission.queues.rbac_names import queue_names
 from queuegate_server.admission.queues.records import METHOD, QueueRecords, review_fields
 from queuegate_server.admission.queues.review_decider import CannotDecide, Requester, ReviewDecider
 from queuegate_server.admission.queues.usable_queues import UsableQueues
@@ -117,7 +120,7 @@ class QueueReviewer:
         partition = self._decider.served().partition
         if self._names is None or self._names.partition is not partition:
             try:
-                self._names = QueueNames(partition, self._settings.schedulers)
+                self._names = queue_names(partition, self._settings.schedulers)
             except AmbiguousNames as error:
                 raise CannotDecide(f"admission.queues.schedulers: {error}") from None
         return self._names
@@ -147,8 +150,7 @@ class QueueReviewer:
         if verified and is_denied and not is_refused:
             check = next(check for check, _ in denied if check.mode is Mode.DENY)
             usable = await self._find_usable(check, review, served, requester)
-        partition = served.partition.name
-        response = _response(review.user, partition, required.obstacles, denied, usable)
+        response = _response(review.user, served.partition, required.obstacles, denied, usable)
         if failure and response.allowed:
             # Only schedulers in warn mode are affected, so the object is not refused.
             warnings = (f"the queue cannot be checked: {failure}", *response.warnings)
@@ -178,12 +180,17 @@ class QueueReviewer:
 
 def _response(
     user: str,
-    partition: str,
+    partition: Partition,
     obstacles: Sequence[Obstacle],
     denied: Sequence[tuple[RequiredCheck, Decision]],
     usable: Usable,
 ) -> AdmissionResponse:
     """Deny if any failure has the mode `deny`; otherwise allow, with a warning for each failure."""
+    name, grants = partition.name, partition.named_grants
+
+    def grant(check: RequiredCheck) -> MissingGrant | None:
+        return None if grants is None else MissingGrant.of(check.path, grants)
+
     refused = [obstacle for obstacle in obstacles if obstacle.mode is Mode.DENY]
     if refused:
         return deny(messages.refusal(refused[0]))
@@ -191,10 +198,16 @@ def _response(
     if denials:
         check, decision = denials[0]
         more = len(denials) - 1
-        return deny(messages.denial(user, check, decision, partition, more=more, usable=usable))
+        message = messages.denial(
+            user, check, decision, name, more=more, usable=usable, grant=grant(check)
+        )
+        return deny(message)
     warnings = [
         *(messages.refusal(obstacle) for obstacle in obstacles),
-        *(messages.denial_warning(user, check, decision, partition) for check, decision in denied),
+        *(
+            messages.denial_warning(user, check, decision, name, grant(check))
+            for check, decision in denied
+        ),
     ]
     # Long ones may be truncated, and only the first few are sent.
     return AdmissionResponse(allowed=True, warnings=tuple(sorted(warnings, key=len)))

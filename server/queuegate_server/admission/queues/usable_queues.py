@@ -99,7 +99,8 @@ class _Search:
         ):
             chunk = partition.paths[self._next : min(self._next + _CHUNK, self._end)]
             self._next += len(chunk)
-            allowed = usable(partition, chunk, place.access, self._user, self._groups)
+            asked = self._queue_names.asked(chunk, place, self._namespace)
+            allowed = usable(partition, asked, place.access, self._user, self._groups)
             names = (
                 self._queue_names.name(path, place, self._namespace) for path, _ in allowed or ()
             )

@@ -79,7 +79,9 @@ class RbacCompiler:
         builder.add([QueueAcls(ROOT, _MASTERS_ACL, EMPTY)])
         builder.add(QueueAcls(kind.path, EMPTY, EMPTY) for kind in KINDS)
         self.partition: Partition = replace(
-            builder.build(), depth=_DEPTH, named_grants=NamedGrants(self._with_namespaces, {})
+            builder.build(),
+            depth=_DEPTH,
+            named_grants=NamedGrants(self._with_namespaces, {}, options.verb),
         )
         """The partition after the last change; another object if an answer may have changed."""
 
@@ -116,7 +118,7 @@ class RbacCompiler:
         assert grants is not None  # noqa: S101 - set when the partition was created
         if named:
             acls = yield from self._named_acls(grants.acls, named)
-            grants = NamedGrants(self._with_namespaces, acls)
+            grants = replace(grants, acls=acls)
         queues, new, gone = yield from self._changed_queues(grants, places)
         paths = yield from _changed_paths(self.partition.paths, new, gone)
         self.partition = replace(

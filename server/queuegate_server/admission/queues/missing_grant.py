@@ -1,0 +1,76 @@
+"""The grant that a denied user lacks under Kubernetes' RBAC, as Kubernetes writes it. Pure."""
+
+import json
+import re
+from typing import Final, NamedTuple, Self
+
+from queuegate.policy.named_grants import KINDS, NO_NAMESPACE, Kind, NamedGrants, name_of
+from queuegate.policy.names import SEPARATOR
+
+_API: Final = "rbac.authorization.k8s.io"
+_ACCOUNT: Final = "system:serviceaccount:"
+_NOT_IN_NAMES: Final = re.compile(r"[/%]")
+_MAX_NAME: Final = 253
+
+
+class MissingGrant(NamedTuple):
+    """The use of a queue."""
+
+    verb: str
+    kind: Kind
+    namespace: str
+    """Empty for a cluster-wide grant."""
+    name: str
+    """Empty for all queues of the kind."""
+
+    @classmethod
+    def of(cls, path: str, grants: NamedGrants) -> Self | None:
+        """Return the grant of the queue at a path; None for a path above all kinds."""
+        _, *levels = path.split(SEPARATOR)
+        kind = next((each for each in KINDS if levels[:1] == [each.level]), None)
+        if kind is None:
+            return None
+        names = levels[1:]
+        namespace = names.pop(0) if names and kind.level in grants.with_namespaces else ""
+        name = name_of(names[0]) if names else ""
+        return cls(grants.verb, kind, namespace if namespace != NO_NAMESPACE else "", name)
+
+    def __str__(self) -> str:
+        """Return the use in words, such as `use localqueues.kueue.x-k8s.io/training in ml`."""
+        resource = f"{self.verb} {self.kind.resource}.{self.kind.group}"
+        name = f"/{self.name}" if self.name else ""
+        return f"{resource}{name}{f' in {self.namespace}' if self.namespace else ''}"
+
+    def manifests(self, user: str) -> str:
+        """Return a role and its binding, in YAML, that grant the use to a user."""
+        prefix = "" if self.namespace else "Cluster"
+        role = "-".join(filter(None, (self.verb, self.kind.level, self.name)))
+        # A binding of its own, so that applying it changes no other one.
+        binding = _NOT_IN_NAMES.sub("-", f"{role}-{user}")[:_MAX_NAME]
+        names = f", resourceNames: {_list(self.name)}" if self.name else ""
+        return (
+            f"{self._head(f'{prefix}Role', role)}"
+            f"rules: [{{apiGroups: {_list(self.kind.group)}, resources: {_list(self.kind.resource)}"
+            f"{names}, verbs: {_list(self.verb)}}}]\n"
+            "---\n"
+            f"{self._head(f'{prefix}RoleBinding', binding)}"
+            f"roleRef: {{apiGroup: {_API}, kind: {prefix}Role, name: {json.dumps(role)}}}\n"
+            f"subjects: [{_subject(user)}]\n"
+        )
+
+    def _head(self, kind: str, name: str) -> str:
+        namespace = f", namespace: {json.dumps(self.namespace)}" if self.namespace else ""
+        metadata = f"{{name: {json.dumps(name)}{namespace}}}"
+        return f"apiVersion: {_API}/v1\nkind: {kind}\nmetadata: {metadata}\n"
+
+
+def _list(text: str) -> str:
+    return json.dumps([text])
+
+
+def _subject(user: str) -> str:
+    namespace, _, account = user.removeprefix(_ACCOUNT).partition(":")
+    if user.startswith(_ACCOUNT) and account:
+        name = f"name: {json.dumps(account)}, namespace: {json.dumps(namespace)}"
+        return f"{{kind: ServiceAccount, {name}}}"
+    return f"{{apiGroup: {_API}, kind: User, name: {json.dumps(user)}}}"

@@ -1,0 +1,122 @@
+"""A webhook whose policy is the RBAC of the API server that asks it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import httpx2
+import pytest
+import yaml
+
+from tests.e2e.kube import custom_resources
+from tests.e2e.kube.account import RBAC, watcher_account
+from tests.e2e.kube.cluster import ApiServer, program, running_cluster
+from tests.e2e.kube.queue_checks import DRY, enforced_by, serving, submit, write_settings
+from tests.e2e.kube.reviews import created, refusal
+from tests.support.eventually import eventually
+from tests.support.rows import rows
+
+pytestmark = pytest.mark.timeout(1_800)
+SCHEDULERS: Final = ("kueue", "kai", "volcano", "koordinator")
+SETTINGS: Final = {"mode": "deny", "schedulers": {name: {} for name in SCHEDULERS}}
+CREATOR: Final = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "get"]}
+"""All that bob may do, which is no use of a queue."""
+SECONDS: Final = 600
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    etcd, kube_apiserver = program("etcd"), program("kube-apiserver")
+    if etcd is None or kube_apiserver is None:
+        pytest.skip("no etcd and kube-apiserver here: `make kube-tools` builds them (Go, 15 min)")
+    folder = tmp_path_factory.mktemp("cluster")
+    options = {"authorization-mode": "RBAC"}
+    with running_cluster(folder, etcd, kube_apiserver, options) as api:
+        account = watcher_account(api, folder)
+        created(api.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": "dev"}}))
+        custom_resources.define(api)
+        create(api, "ClusterRole", {"metadata": {"name": "creator"}, "rules": [CREATOR]})
+        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}
+        reference = {"apiGroup": subject["apiGroup"], "kind": "ClusterRole", "name": "creator"}
+        binding = {"metadata": {"name": "creator"}, "roleRef": reference, "subjects": [subject]}
+        create(api, "ClusterRoleBinding", binding)
+        config, ca = write_settings(folder / "webhook", SETTINGS)
+        settings = yaml.safe_load(config.read_text())
+        settings["policy"] = {"kubernetes": {"kubeconfig": str(account.kubeconfig)}}
+        config.write_text(json.dumps(settings))
+        with (
+            serving(config, ca) as webhook,
+            enforced_by(api, config, ca, webhook.address, is_asked),
+        ):
+            yield api
+
+
+def is_asked(api: ApiServer) -> bool:
+    answer = submit(api, "probe", "missing")
+    return answer.status_code == 403 and "queuegate explain" in answer.text
+
+
+def create(api: ApiServer, kind: str, content: Any) -> str:
+    """Create an RBAC object as the administrator. Returns its path."""
+    namespace = content["metadata"].get("namespace")
+    above = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
+    created(api.ask("admin", "POST", f"{above}/{kind.lower()}s", content))
+    return f"{above}/{kind.lower()}s/{content['metadata']['name']}"
+
+
+def can_i(api: ApiServer, attributes: dict[str, str]) -> bool:
+    review = {"spec": {"user": "bob", "resourceAttributes": {"verb": "use", **attributes}}}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    allowed: bool = created(api.ask("admin", "POST", path, review))["status"]["allowed"]
+    return allowed
+
+
+@rows
+def test_a_denial_shows_the_grant(
+    cluster: ApiServer, path: str, thing: Any, grant: str, asked: dict[str, str]
+) -> None:
+    """bob creates an object in a queue: refused, granted as the message says, and taken back."""
+
+    def ask() -> httpx2.Response:
+        return cluster.ask("bob", "POST", f"{path}{DRY}", thing)
+
+    def state() -> tuple[bool, bool]:
+        return ask().status_code == 201, can_i(cluster, asked)
+
+    eventually(state, (False, False), SECONDS)
+    message = refusal(ask())
+    assert f"bob may not {grant} (set in " in message
+    assert "no binding grants it to bob or bob's groups" in message
+    assert "To see why: queuegate explain bob root." in message
+    manifests = [*yaml.safe_load_all(message.partition("This would grant it:\n")[2])]
+    paths = [create(cluster, each["kind"], each) for each in manifests]
+    eventually(state, (True, True), SECONDS)
+    for each in reversed(paths):
+        created(cluster.ask("admin", "DELETE", each))
+    eventually(state, (False, False), SECONDS)
+
+
+def test_a_group_may_use_one_queue(cluster: ApiServer) -> None:
+    queues = "/apis/kueue.x-k8s.io/v1beta2/namespaces/dev/localqueues"
+    for name in ("open", "closed"):
+        queue = {"metadata": {"name": name}, "spec": {"clusterQueue": "gpu"}}
+        version = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue"}
+        created(cluster.ask("admin", "POST", queues, {**version, **queue}))
+    rule = {
+        "apiGroups": ["kueue.x-k8s.io"],
+        "resources": ["localqueues"],
+        "resourceNames": ["open"],
+        "verbs": ["use"],
+    }
+    metadata = {"name": "open", "namespace": "dev"}
+    create(cluster, "Role", {"metadata": metadata, "rules": [rule]})
+    api = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": metadata,
+        "roleRef": {"apiGroup": api, "kind": "Role", "name": "open"},
+        "subjects": [{"apiGroup": api, "kind": "Group", "name": "dev"}],
+    }
+    create(cluster, "RoleBinding", binding)
+    eventually(lambda: submit(cluster, "x", "open").status_code, 201, SECONDS)
+    message = refusal(submit(cluster, "x", "closed"))
+    assert "bob may not use localqueues.kueue.x-k8s.io/closed in dev" in message
