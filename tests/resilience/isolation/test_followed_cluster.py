@@ -5,7 +5,9 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +16,12 @@ from aiohttp import web
 from tests.resilience.invariants import Record
 from tests.resilience.isolation.followed import MAX_MEMORY
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
+from tests.resilience.isolation.webhook_floods import observed_webhook
+from tests.support.admission_reviews import admission_review
 from tests.support.fakes.rbac_api import RbacApi, running_rbac_api
 from tests.support.servers import with_constants
 from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.webhook import running_webhook
 
 QUEUE = "root.localqueues.ml"
 SECONDS = 6.0
@@ -138,6 +143,40 @@ def test_a_namespace_with_100_000_bindings(beside_cluster: Beside, record: Recor
             time.sleep(0.001)
 
     expect_isolation(found, record, flood, MAX_MEMORY)
+
+
+def test_refused_reviews_while_bindings_change(tmp_path: Path, record: Record) -> None:
+    """Each change replaces the policy, and each refusal has manifests."""
+    with running_rbac_api(tmp_path) as (api, kubeconfig, run):
+        run(api.role)
+        config = tmp_path / "queuegate.yaml"
+        policy = {"kubernetes": {"kubeconfig": str(kubeconfig)}}
+        queues = {"mode": "deny", "schedulers": {"kueue": {}}}
+        config.write_text(json.dumps({"policy": policy, "admission": {"queues": queues}}))
+        with (
+            running_webhook(tmp_path, "--config", str(config)) as webhook,
+            observed_webhook(webhook) as found,
+        ):
+            numbers = itertools.count()
+
+            def act() -> None:
+                end = time.monotonic() + SECONDS
+                while time.monotonic() < end:
+                    number = next(numbers)
+                    run(partial(_bind, api, [number % 1_000]))
+                    metadata = {"name": "a", "labels": {"kueue.x-k8s.io/queue-name": "q" * 63}}
+                    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+                    asked = admission_review(f"{number}-{'u' * 200}", job)
+                    response = webhook.review("/queues", asked)
+                    assert not response["allowed"]
+                    assert "kind: RoleBinding" in response["status"]["message"]
+
+            def flood() -> None:
+                with ThreadPoolExecutor(4) as threads:
+                    for each in [threads.submit(act) for _ in range(4)]:
+                        each.result()
+
+            expect_isolation(found, record, flood)
 
 
 def _bind(api: RbacApi, numbers: Iterable[int]) -> None:
