@@ -74,6 +74,11 @@ class ServedPartition:
     age: PolicyAge | None = None
     """How old the partition is, if it is followed; None if it comes from files."""
 
+    def directory_name(self, user: str) -> str:
+        """Return the name of a user without the API server's prefix, which no directory has."""
+        grants = self.partition.named_grants
+        return user if grants is None else user.removeprefix(grants.users_prefix)
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
@@ -216,7 +221,9 @@ class Engine:
         decision = chain.decide(user, groups, real_user)
         if decision is not None:
             return _verdict(decision, None, evaluated_instead(partition, path, decision))
-        entry = served.groups.known(user)
+        entry = served.groups.known(
+            user if partition.named_grants is None else served.directory_name(user)
+        )
         return None if entry is None else self._decide_with(query, chain, entry)
 
     def check_application(self, query: ApplicationQuery) -> Decision | None:
@@ -224,7 +231,7 @@ class Engine:
         decision = query.judge(query.groups).decision
         if decision is not None:
             return decision
-        entry = query.served.groups.known(query.user)
+        entry = query.served.groups.known(query.served.directory_name(query.user))
         if entry is None:
             return None
         groups = self._groups(query, entry)
@@ -232,7 +239,7 @@ class Engine:
 
     async def resolve_and_check(self, query: Query) -> Verdict:
         """Look up the user's groups, and decide with them. Raises GroupsUnavailable."""
-        resolution = await query.served.groups.resolve(query.user)
+        resolution = await query.served.groups.resolve(query.served.directory_name(query.user))
         chain = query.served.partition.chain(query.path, query.access)
         return self._decide_with(query, chain, resolution.entry)
 
@@ -254,21 +261,22 @@ class Engine:
 
     async def groups(self, query: Query) -> Sequence[str]:
         """Look up the user's groups; empty if the user is unknown. Raises GroupsUnavailable."""
-        resolution = await query.served.groups.resolve(query.user)
+        resolution = await query.served.groups.resolve(query.served.directory_name(query.user))
         return self._groups(query, resolution.entry) or ()
 
     async def _explain(
         self, query: Query | ApplicationQuery, evaluate: Callable[[Sequence[str] | None], E]
     ) -> ExplainResult[E]:
         given = query.groups
-        source = query.served.groups
+        served = query.served
+        source = served.groups
         evaluation = evaluate(given)
         if evaluation.decision is not None:
             origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
             return ExplainResult(
                 evaluation.decision, evaluation, origin, given or (), source.resolver_name, ""
             )
-        resolution = await source.resolve(query.user)
+        resolution = await source.resolve(served.directory_name(query.user))
         outcome = resolution.entry.outcome
         groups = self._groups(query, resolution.entry)
         evaluation = evaluate(groups or ())

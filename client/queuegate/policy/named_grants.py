@@ -88,20 +88,21 @@ def name_of(level: str) -> str:
     return level.replace(_DOT, SEPARATOR)
 
 
-def counting_groups(user: str, groups: Sequence[str]) -> tuple[str, ...]:
+def counting_groups(user: str, groups: Sequence[str], prefix: str = "") -> tuple[str, ...]:
     """Return a user's effective groups, if they do not come from a request to the API server.
 
-    These are the groups that Kubernetes itself gives to the user, then those of `groups` whose
-    names do not begin with `system:`, because only the API server may assert such a group.
+    These are the groups that Kubernetes itself gives to the user, then those of `groups` with the
+    API server's prefix, except those whose names begin with `system:`, because only the API server
+    may assert such a group.
     """
-    return (*_own_groups(user), *(each for each in groups if not each.startswith(SYSTEM)))
+    return (*_own_groups(user), *(prefix + each for each in groups if not each.startswith(SYSTEM)))
 
 
-def has_only_own_groups(user: str) -> bool:
+def has_only_own_groups(user: str, prefix: str = "") -> bool:
     """Return whether all of the user's groups come from Kubernetes itself, so that no directory
-    lists any.
+    lists any. A user without the API server's prefix comes from no directory.
     """
-    return user == _ANONYMOUS or user.startswith(_ACCOUNT)
+    return user == _ANONYMOUS or user.startswith(_ACCOUNT) or not user.startswith(prefix)
 
 
 def _own_groups(user: str) -> tuple[str, ...]:
@@ -126,6 +127,14 @@ class NamedGrants:
     """
     verb: str = "use"
     """The verb that grants the use of a queue."""
+    users_prefix: str = ""
+    """What the API server puts before the names that directories and callers give to users."""
+    groups_prefix: str = ""
+    """The same for groups."""
+
+    def user(self, name: str) -> str:
+        """Return the API server's name for a user of a directory or of a caller."""
+        return name if name.startswith(SYSTEM) else f"{self.users_prefix}{name}"
 
     def canonical_path(self, text: str) -> str | None:
         """Return the text if it is the path of a queue, of a namespace or of a kind."""

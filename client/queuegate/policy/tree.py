@@ -131,9 +131,12 @@ class Partition:
             user: The user name.
             groups: The groups that a request or a directory gives; None if they are unknown.
         """
-        if self.named_grants is None or (groups is None and not has_only_own_groups(user)):
+        grants = self.named_grants
+        if grants is None:
             return groups
-        return counting_groups(user, groups or ())
+        if groups is None and not has_only_own_groups(user, grants.users_prefix):
+            return None
+        return counting_groups(user, groups or (), grants.groups_prefix)
 
     def nearest(self, path: str) -> Queue:
         """Return the queue whose ACLs are evaluated first for a path.

@@ -129,7 +129,7 @@ def access_changes(
     people.
     """
     for name, before, after in partition_pairs(old, new):
-        directory = None if directories is None else _counting(after, directories.get(name, {}))
+        directory = None if directories is None else counting(after, directories.get(name, {}))
         expand = by_name if directory is None else people(_members(directory))
         for access in Access:
             for each in compare(before, after, access, expand):
@@ -143,11 +143,14 @@ def partition_pairs(old: PolicyFile, new: PolicyFile) -> Iterator[tuple[str, Par
         yield name, old.partitions.get(name, empty), new.partitions.get(name, empty)
 
 
-def _counting(partition: Partition, directory: GroupsByUser) -> GroupsByUser:
-    """Return each user's effective groups in a partition."""
+def counting(partition: Partition, directory: GroupsByUser) -> GroupsByUser:
+    """Return the users of a directory as a partition knows them, with their effective groups."""
+    grants = partition.named_grants
+    if grants is None:
+        return directory
+    users = {grants.user(user): groups for user, groups in directory.items()}
     return {
-        user: tuple(partition.counting_groups(user, groups) or ())
-        for user, groups in directory.items()
+        user: tuple(partition.counting_groups(user, groups) or ()) for user, groups in users.items()
     }
 
 

@@ -10,6 +10,7 @@ import click
 from queuegate.cli.documented_command import DocumentedCommand
 from queuegate.cli.terminal import colors_for
 from queuegate.policy.worlds import ClosedWorld, World
+from queuegate_server.analysis.access_changes import counting
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
 from queuegate_server.cli import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_NO, output_formats, policies
@@ -102,7 +103,7 @@ def prove(
         if users_from:
             users = read_users(users_from)
             people = groups_by_partition(users, loaded.partitions, config, loaded.name)
-            world = ClosedWorld(people[prover.partition.name])
+            world = ClosedWorld(counting(prover.partition, people[prover.partition.name]))
             number = len(world.directory)
             if not number:
                 raise Failure(f"{', '.join(users_from)}: no users, so every claim would hold")

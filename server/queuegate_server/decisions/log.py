@@ -55,8 +55,11 @@ class DecidedCheck(NamedTuple):
         served = snapshot.served.get(self.question.get("partition", ""))
         if served is None or served.partition.named_grants is None:
             return ()
-        queue, user = self.question["queue"], self.question["user"]
-        return grant_of(served.partition, queue, Access.SUBMIT, decision, user).origins
+        # RBAC's users have the name that has matched, and it is no proxy's.
+        name = decision.matched_subject
+        return grant_of(
+            served.partition, self.question["queue"], Access.SUBMIT, decision, name
+        ).origins
 
 
 class AuditUnavailable(Exception):

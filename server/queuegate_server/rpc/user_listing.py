@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import heapq
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -19,7 +19,7 @@ from cachetools import TTLCache
 
 from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import NO_MATCH, Access, Decision
-from queuegate.policy.named_grants import SYSTEM
+from queuegate.policy.named_grants import SYSTEM, NamedGrants
 from queuegate.policy.reach import EffectiveAcl, Grant, SubjectKind, effective_acl
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, GroupsUnavailable, Query, Snapshot
@@ -158,11 +158,13 @@ class UserLister:
         expanded_at = None
         if acl.groups:
             expanded_at = time.time()
+            grants = query.served.partition.named_grants
+            asked = members if grants is None else MemberListing(_of_directory(acl.groups, grants))
             slot.release()
-            await query.served.groups.members(members)
+            await query.served.groups.members(asked)
             await slot.reacquire()
-            if query.served.partition.named_grants is not None:
-                _hide_members_of_system_groups(members)
+            if grants is not None:
+                await _rename(asked, members, grants, slot)
         groups: dict[str, list[str]] = {}
         for group, listed in members.groups.items():
             async for user in _with_pauses(listed.users, slot):
@@ -199,12 +201,29 @@ class UserLister:
 _NOT_DECIDED: Final = f"not all users on the page were checked within {CONFIRM_SECONDS:g} s"
 
 
-def _hide_members_of_system_groups(members: MemberListing) -> None:
-    """Remove the members that a directory has for groups whose members only Kubernetes knows."""
-    for name, group in members.groups.items():
-        if name.startswith(SYSTEM):
-            group.users.clear()
-            members.done(name, "only Kubernetes knows the members of its own groups")
+def _of_directory(groups: Iterable[str], grants: NamedGrants) -> Iterator[str]:
+    """Yield the names that a directory has for groups of the API server."""
+    prefix = grants.groups_prefix
+    for group in groups:
+        if group.startswith(prefix) and not group.startswith(SYSTEM):
+            yield group.removeprefix(prefix)
+
+
+async def _rename(
+    asked: MemberListing, members: MemberListing, grants: NamedGrants, slot: Slot
+) -> None:
+    """Give the API server's names to the users and groups of a directory."""
+    for group, listed in members.groups.items():
+        if group.startswith(SYSTEM):
+            members.done(group, "only Kubernetes knows the members of its own groups")
+            continue
+        if not group.startswith(grants.groups_prefix):
+            members.done(group, f"no directory has a group without {grants.groups_prefix}")
+            continue
+        found = asked.groups[group.removeprefix(grants.groups_prefix)]
+        async for user in _with_pauses(found.users, slot):
+            listed.users[grants.user(user)] = found.users[user]
+        members.done(group, found.missing)
 
 
 def _user(

@@ -251,6 +251,11 @@ def user_and_groups(
     asserted = information.groups
     if information.no_groups and asserted:
         violations.append(("user.no_groups", "must not be set together with groups"))
+    grants = served.partition.named_grants if served else None
+    if grants is not None:
+        _refuse_prefixed("user.user", [user], "users_prefix", grants.users_prefix, violations)
+        _refuse_prefixed("user.groups", asserted, "groups_prefix", grants.groups_prefix, violations)
+        user = grants.user(user)
     if not (asserted or information.no_groups):
         return user, None
     if user and not (served.partition.accepts_user(user) if served else is_user_name(user)):
@@ -270,6 +275,15 @@ def user_and_groups(
             else:
                 check_name(f"user.groups[{index}]", group, violations)
     return user, groups
+
+
+def _refuse_prefixed(
+    field: str, names: Sequence[str], setting: str, prefix: str, violations: Violations
+) -> None:
+    """Add a violation if a name has a prefix already, so that it may be meant either way."""
+    if prefix and any(name.startswith(prefix) for name in names):
+        text = f"begins with {prefix}, which policy.kubernetes.{setting} adds: write the name"
+        violations.append((field, f"{text} without it"))
 
 
 def queue(field: str, text: str, served: ServedPartition | None, violations: Violations) -> str:

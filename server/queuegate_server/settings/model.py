@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from queuegate.policy.acl import AclNames
+from queuegate.policy.named_grants import SYSTEM
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import DAY_SECONDS, Duration, Section, distinct_keys
@@ -47,6 +48,18 @@ def _paths(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _name_prefix(prefix: str) -> str:
+    """Return a prefix that makes no name of Kubernetes' own out of another one."""
+    if prefix and (prefix.startswith(SYSTEM) or SYSTEM.startswith(prefix)):
+        raise ValueError("must not begin like system:, which Kubernetes reserves for its own names")
+    if not prefix.isprintable():
+        raise ValueError("has a control character")
+    return prefix
+
+
+NamePrefix = Annotated[str, Field(max_length=256), AfterValidator(_name_prefix)]
+
+
 class KubernetesPolicy(Section):
     """A policy that is Kubernetes' own RBAC: who may use which queue of Kueue, KAI-Scheduler,
     Volcano or Koordinator. A server follows the RBAC of a cluster; commands that need no server
@@ -70,10 +83,17 @@ class KubernetesPolicy(Section):
     Volcano, although such a queue has no namespace. A user with rights on all resources of a
     namespace may then use every such queue there."""
 
+    users_prefix: NamePrefix = ""
+    """What the API server puts before names of users (`--oidc-username-prefix`), such as `oidc:`.
+    Names in questions, except the API server's own, and in directories lack it. Names that begin
+    with `system:` have none."""
+    groups_prefix: NamePrefix = ""
+    """The same for names of groups (`--oidc-groups-prefix`)."""
+
     @property
     def rbac(self) -> RbacOptions:
         """The options for reading RBAC."""
-        return RbacOptions(self.verb, self.namespaced_grants)
+        return RbacOptions(self.verb, self.namespaced_grants, self.users_prefix, self.groups_prefix)
 
 
 class PolicySource(Section):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,21 +64,32 @@ class Serving:
         self.api.is_frozen = False
 
 
-@pytest.fixture
-async def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Serving]:
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource_watch, "MIN_WATCH_SECONDS", 0.0)
     monkeypatch.setattr(pauses, "API_SERVER", Pauses(0.01, most=0.05))
     monkeypatch.setattr(cluster_policy, "GATHER_SECONDS", 0.0)
+
+
+@pytest.fixture
+async def serving(tmp_path: Path) -> AsyncIterator[Serving]:
+    async with following(tmp_path) as served:
+        yield served
+
+
+@asynccontextmanager
+async def following(tmp_path: Path, rbac: str = "", *more: str) -> AsyncIterator[Serving]:
+    """Run a server that follows an API server, with further settings of RBAC and of all."""
     policy = tmp_path / "queues.yaml"
     policy.write_text(FILE)
     async with rbac_api(tmp_path) as (api, kubeconfig):
         api.role()
         api.bind("team", "ann")
         api.put("localqueues", "ml", "training")
-        text = f"[{{path: {policy}}}, {{kubernetes: {{kubeconfig: {kubeconfig}}}}}]"
+        text = f"[{{path: {policy}}}, {{kubernetes: {{kubeconfig: {kubeconfig}{rbac}}}}}]"
         roles = "callers.loopback.roles=[check, read, sync, admin]"
         audit = f"audit={{path: {tmp_path / 'audit.log'}, records: all}}"
-        options = ["listen=127.0.0.1:0", f"policies={text}", roles, audit]
+        options = ["listen=127.0.0.1:0", f"policies={text}", roles, audit, *more]
         settings = load_settings(None, {}, options)
         parts = build_server(settings, settings, "grpcio", None)
         assert await load_first(parts.core, asyncio.Event())
@@ -158,6 +170,53 @@ async def test_nobody_asserts_a_group_of_the_system(serving: Serving, method: st
     # Groups that nobody asserts count in each way to ask.
     results = await BATCH_OF_ONE[method](serving.client, check)
     assert results[0].allowed
+
+
+OIDC = ", users_prefix: 'oidc:', groups_prefix: 'oidc:'"
+PEOPLE = ("resolvers={people: {type: test}}", "partitions.default.resolver=people")
+"""In this resolver, testuser1 and testuser2 are in group1001, and only testuser1 in group1000."""
+
+
+async def test_names_with_a_prefix(tmp_path: Path) -> None:
+    async with following(tmp_path, OIDC, *PEOPLE) as serving:
+        api, client = serving.api, serving.client
+        api.bind("team", "oidc:ann", "testuser2")
+        groups = [{"kind": "Group", "name": name} for name in ("oidc:group1000", "group1001")]
+        role = {"kind": "ClusterRole", "name": "user"}
+        api.put("rolebindings", "ml", "groups", roleRef=role, subjects=groups)
+        await serving.until("ann", may=True)
+        while not await client.check("testuser1", QUEUE):  # noqa: ASYNC110 - asks again
+            await asyncio.sleep(0.01)
+        # The API server's users and groups without a prefix are other ones.
+        assert not await client.check("testuser2", QUEUE)
+        assert not await client.check("bob", QUEUE, groups=["group1001"])
+        assert await client.check("bob", QUEUE, groups=["group1000"])
+        explanation = await client.explain("testuser1", QUEUE)
+        assert explanation.decision.matched_subject == "oidc:group1000"
+        assert set(explanation.groups.groups) == {
+            *("system:authenticated", "oidc:group1000", "oidc:group1001")
+        }
+        assert QUEUE in await client.list_queues("testuser1")
+        pages = [page async for page in client.list_users(QUEUE)]
+        assert [each.user for page in pages for each in page.users] == [
+            *("oidc:ann", "oidc:testuser1", "testuser2")
+        ]
+
+
+@pytest.mark.parametrize("method", BATCH_OF_ONE)
+async def test_names_that_have_the_prefix_already(tmp_path: Path, method: str) -> None:
+    """They may be meant either way."""
+    async with following(tmp_path, OIDC, *PEOPLE) as serving:
+        serving.api.bind("team", "oidc:ann", "oidc:oidc:ann")
+        await serving.until("ann", may=True)
+        for check in (
+            Check("oidc:ann", QUEUE, groups=[]),
+            Check("ann", QUEUE, groups=["oidc:group1000"]),
+        ):
+            results = await BATCH_OF_ONE[method](serving.client, check)
+            assert isinstance(results[0], queuegate.CheckFailure)
+            with pytest.raises(queuegate.InvalidArgument, match="write the name without it"):
+                await serving.client.check(check.user, QUEUE, groups=check.groups)
 
 
 @pytest.mark.parametrize("queue", ["root.localqueues.ml.Training", "root.LocalQueues.ml.training"])

@@ -46,6 +46,17 @@ def test_nobody_asserts_a_group_of_the_system(user: str) -> None:
     assert MASTERS not in counting_groups(user, [MASTERS, "dev"])
 
 
+def test_names_with_a_prefix() -> None:
+    grants = NamedGrants(frozenset(), {}, users_prefix="oidc:", groups_prefix="idp:")
+    assert grants.user("ann") == "oidc:ann"
+    assert grants.user("system:kube-scheduler") == "system:kube-scheduler"
+    groups = counting_groups("oidc:ann", ["dev", MASTERS], grants.groups_prefix)
+    assert groups == ("system:authenticated", "idp:dev")
+    for user in ("ann", "system:kube-scheduler"):
+        assert has_only_own_groups(user, "oidc:")
+    assert not has_only_own_groups("oidc:ann", "oidc:")
+
+
 def test_a_directory_is_asked_only_about_people() -> None:
     assert has_only_own_groups("system:serviceaccount:ml:runner")
     assert not has_only_own_groups("ann")

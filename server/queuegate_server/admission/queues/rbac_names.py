@@ -1,7 +1,7 @@
 """Maps the schedulers' names of queues to the paths of Kubernetes' RBAC. Pure.
 
-Settings cannot change these paths. Volcano's names are those of `ResolveWorkloadQueueReference` and
-`ResolveNamespaceQueueParentReference` in its `pkg/util`.
+Settings cannot change these paths. Volcano's names are those of `ResolveWorkloadQueueReference` in
+its `pkg/util`.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ _SCHEDULERS: Final = frozenset({KUEUE, *_LEVELS})
 _QUOTAS: Final = _LEVELS["koordinator"]
 _OF_NAMESPACE: Final = "namespacequeues"
 _NAMESPACE_PREFIX: Final = "namespace/"
-_CLUSTER_PREFIX: Final = "cluster/"
 _REMEDY: Final = "write the name of a Kubernetes object, with at most 64 characters"
 
 
@@ -50,8 +49,7 @@ class RbacQueueNames(QueueNames):
         if kind == _QUOTAS:
             return f"{ROOT}{SEPARATOR}{kind}"
         # The policy lists a queue without a namespace once, although its path may have one.
-        is_listed = place.scheduler == KUEUE or kind == _OF_NAMESPACE
-        return SEPARATOR.join(self._above(kind, namespace if is_listed else ""))
+        return SEPARATOR.join(self._above(kind, namespace if place.scheduler == KUEUE else ""))
 
     def asked(self, paths: Sequence[str], place: QueueName, namespace: str) -> Sequence[str]:
         """As in QueueNames."""
@@ -67,8 +65,7 @@ class RbacQueueNames(QueueNames):
         """As in QueueNames."""
         if place.scheduler not in _SCHEDULERS:
             return super().name(path, place, namespace)
-        prefix = _CLUSTER_PREFIX if place.template == _OF_NAMESPACE else ""
-        return prefix + name_of(path.rpartition(SEPARATOR)[2])
+        return name_of(path.rpartition(SEPARATOR)[2])
 
     def _split(self, found: QueueName) -> tuple[str, str]:
         """Return the level of a queue's kind, and its name. Raises InvalidQueueName."""
@@ -78,9 +75,6 @@ class RbacQueueNames(QueueNames):
         kind = _LEVELS.get(found.scheduler)
         if kind is None:
             raise invalid(name, f"Kubernetes' RBAC grants no queues of {found.scheduler}")
-        if found.template == _OF_NAMESPACE and name:
-            in_cluster = name.startswith(_CLUSTER_PREFIX)
-            return kind if in_cluster else _OF_NAMESPACE, name.removeprefix(_CLUSTER_PREFIX)
         if found.scheduler == "volcano" and name.startswith(_NAMESPACE_PREFIX):
             return _OF_NAMESPACE, name.removeprefix(_NAMESPACE_PREFIX)
         return kind, name

@@ -124,10 +124,14 @@ class ReviewDecider:
         if self._uses_request(served):
             known += filter(_is_name, requester.groups)
         if self._settings.source_of_groups(served.partition) is not GroupSource.KUBERNETES:
-            entry = served.groups.known(requester.user)
+            partition = served.partition
+            own = partition.counting_groups(requester.user, None)
+            entry = None
+            if own is None:
+                entry = served.groups.known(served.directory_name(requester.user))
             if entry is not None and isinstance(entry.outcome, KnownUser):
-                groups = entry.outcome.groups
-                known += served.partition.counting_groups(requester.user, groups) or ()
+                own = partition.counting_groups(requester.user, entry.outcome.groups)
+            known += own or ()
         return known
 
     def _uses_request(self, served: ServedPartition) -> bool:
@@ -154,7 +158,8 @@ class ReviewDecider:
         self, check: RequiredCheck, served: ServedPartition, requester: Requester
     ) -> Decision:
         query = _query(check, served, requester)
-        if requester.strangers is None or served.groups.has_seen(requester.user):
+        name = served.directory_name(requester.user)
+        if requester.strangers is None or served.groups.has_seen(name):
             return (await self._engine.resolve_and_check(query)).decision
         async with requester.strangers.slot():
             return (await self._engine.resolve_and_check(query)).decision
@@ -175,7 +180,9 @@ class ReviewDecider:
 def _query(check: RequiredCheck, served: ServedPartition, requester: Requester) -> Query:
     # Under Kubernetes' RBAC, one verb grants all use of a queue.
     access = Access.SUBMIT if served.partition.named_grants is not None else check.access
-    return Query(requester.user, None, served, check.path, access)
+    # No directory is asked about service accounts, nor about users whom it does not name.
+    groups = served.partition.counting_groups(requester.user, None)
+    return Query(requester.user, groups, served, check.path, access)
 
 
 def _is_name(text: str) -> bool:

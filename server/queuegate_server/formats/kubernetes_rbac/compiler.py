@@ -78,11 +78,10 @@ class RbacCompiler:
         builder = PartitionBuilder(DEFAULT_PARTITION, acl_names=AclNames.ANY)
         builder.add([QueueAcls(ROOT, _MASTERS_ACL, EMPTY)])
         builder.add(QueueAcls(kind.path, EMPTY, EMPTY) for kind in KINDS)
-        self.partition: Partition = replace(
-            builder.build(),
-            depth=_DEPTH,
-            named_grants=NamedGrants(self._with_namespaces, {}, options.verb),
+        grants = NamedGrants(
+            self._with_namespaces, {}, options.verb, options.users_prefix, options.groups_prefix
         )
+        self.partition: Partition = replace(builder.build(), depth=_DEPTH, named_grants=grants)
         """The partition after the last change; another object if an answer may have changed."""
 
     @property

@@ -45,6 +45,10 @@ class RbacOptions:
     namespaced_grants: bool = False
     """Whether RoleBindings may grant the queues of KAI and Volcano, which have no namespace, to
     objects of their namespace."""
+    users_prefix: str = ""
+    groups_prefix: str = ""
+    """What the API server puts before names of users and groups, which requests and directories
+    lack."""
 
     def has_namespaces(self, kind: Kind) -> bool:
         """Return whether the paths of a kind have a namespace."""
