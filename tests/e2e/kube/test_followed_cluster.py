@@ -116,10 +116,13 @@ class Following:
         """The age of the policy in seconds, as the server states it."""
         with self._scrape:  # a concurrent scrape would get the same answer
             while True:
-                status, text = get(ops_address(self.server), "/metrics")
+                try:
+                    status, text = get(ops_address(self.server), "/metrics")
+                except OSError:
+                    continue  # the port ends connections that are slow on a busy machine
                 if status == 200:
                     return float(text.partition("\nqueuegate_cluster_age_seconds ")[2].split()[0])
-                assert status == 503, text  # the machine is busy
+                assert status == 503, text
 
     def ask(self) -> list[bool | None]:
         """Return who may use the queue; None for an error.

@@ -88,8 +88,7 @@ async def following(tmp_path: Path, rbac: str = "", *more: str) -> AsyncIterator
         api.put("localqueues", "ml", "training")
         text = f"[{{path: {policy}}}, {{kubernetes: {{kubeconfig: {kubeconfig}{rbac}}}}}]"
         roles = "callers.loopback.roles=[check, read, sync, admin]"
-        audit = f"audit={{path: {tmp_path / 'audit.log'}, records: all}}"
-        options = ["listen=127.0.0.1:0", f"policies={text}", roles, audit, *more]
+        options = ["listen=127.0.0.1:0", f"policies={text}", roles, *more]
         settings = load_settings(None, {}, options)
         parts = build_server(settings, settings, "grpcio", None)
         assert await load_first(parts.core, asyncio.Event())
@@ -118,14 +117,16 @@ async def test_changes_count(serving: Serving) -> None:
     assert "the API server in" in policy.source
 
 
-async def test_audit_records_name_the_binding(serving: Serving, tmp_path: Path) -> None:
-    serving.api.role("other", name="one")
-    serving.api.bind("one", "bob", namespace="", to="one")
-    await serving.until("bob", may=True, queue="root.localqueues.web.other")
-    assert await serving.may("ann")
-    assert not await serving.may("eve")
-    assert await serving.client.check("ann", "root", partition="gpu", groups=[])
-    await serving.client.check_many([Check("ann", QUEUE, groups=[])] * 50)
+async def test_audit_records_name_the_binding(tmp_path: Path) -> None:
+    audit = f"audit={{path: {tmp_path / 'audit.log'}, records: all}}"
+    async with following(tmp_path, "", audit) as serving:
+        serving.api.role("other", name="one")
+        serving.api.bind("one", "bob", namespace="", to="one")
+        await serving.until("bob", may=True, queue="root.localqueues.web.other")
+        assert await serving.may("ann")
+        assert not await serving.may("eve")
+        assert await serving.client.check("ann", "root", partition="gpu", groups=[])
+        await serving.client.check_many([Check("ann", QUEUE, groups=[])] * 50)
     lines = (tmp_path / "audit.log").read_text().splitlines()
     records = {(each["user"], each["queue"]): each for each in map(json.loads, lines)}
     assert records["ann", QUEUE]["origins"] == ["RoleBinding ml/team, ClusterRole user"]
