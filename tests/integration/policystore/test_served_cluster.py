@@ -38,7 +38,7 @@ class Serving:
         self.api = api
         self.parts = parts
         self.address = address
-        self.client = Client(address)
+        self.client = Client(address, timeout=60)
 
     async def may(self, user: str, queue: str = QUEUE) -> bool:
         return (await self.client.check(user, queue, groups=[])).allowed
