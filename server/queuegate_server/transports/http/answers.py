@@ -13,13 +13,14 @@ from queuegate.v1 import access_pb2
 from queuegate_server.transports.http import vocabulary
 from queuegate_server.transports.http.failures import HttpFailure
 
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _PLAIN: Final = Colors(on=False)
 _ACTIONS: Final = {number: name for name, number in vocabulary.ACTIONS.items()}
 
 
 def encode(value: Any) -> bytes:
     """Return JSON text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _JSON.encode(value).encode()
 
 
 def decision(
