@@ -101,7 +101,9 @@ def test_a_connection_carries_one_request_after_another(server: RunningServer) -
     ids=lambda each: repr(each)[:40],
 )
 def test_what_no_client_sends(server: RunningServer, head: bytes, status: int) -> None:
-    assert status_of(raw(server, HEAD + head)) == status
+    answer = raw(server, HEAD + head)
+    assert status_of(answer) == status
+    assert b"Retry-After" not in answer
 
 
 @pytest.mark.parametrize("size", [10, 30_000])

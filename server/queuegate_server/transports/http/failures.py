@@ -19,7 +19,7 @@ HTTP_STATUSES: Final = {
     grpc.StatusCode.UNAVAILABLE: 503,
 }
 """HTTP statuses by gRPC status. Any other gRPC status maps to 500."""
-_RETRIED: Final = frozenset({429, 503})
+RETRIED: Final = frozenset({429, 503})
 """The statuses with a header `Retry-After`."""
 MIN_RETRY_SECONDS: Final = 1
 # An unknown partition is a mistake in the request; 404 would be one in the URL.
@@ -64,7 +64,7 @@ def failure_of_status(status: status_pb2.Status) -> HttpFailure:
     bad = _detail(status, error_details_pb2.BadRequest)
     for each in () if bad is None else bad.field_violations:
         message = message.replace(f"{each.field}: ", f"{_member(each.field)}: ", 1)
-    if number in _RETRIED:
+    if number in RETRIED:
         retry = _detail(status, error_details_pb2.RetryInfo)
         delay = 0.0 if retry is None else retry.retry_delay.ToTimedelta().total_seconds()
         seconds = max(MIN_RETRY_SECONDS, math.ceil(delay))

@@ -13,7 +13,7 @@ from queuegate_server.admin.connections import HEADERS
 from queuegate_server.config_fields import KIB
 from queuegate_server.transports.http import answers
 from queuegate_server.transports.http.context import REQUEST_ID
-from queuegate_server.transports.http.failures import HttpFailure
+from queuegate_server.transports.http.failures import RETRIED, HttpFailure
 
 _HEADERS: Final = {**HEADERS, hdrs.CONTENT_TYPE: JSON, hdrs.SERVER: "queuegate"}
 _MAX_PLAIN_BYTES: Final = 8 * KIB
@@ -28,7 +28,7 @@ def json_response(status: int, body: bytes) -> web.Response:
 def failed_response(failure: HttpFailure) -> web.Response:
     """Return the response for an error, whose body is the message as a JSON string."""
     response = json_response(failure.status, answers.encode(failure.message))
-    if failure.retry_seconds:
+    if failure.status in RETRIED:
         response.headers[hdrs.RETRY_AFTER] = str(failure.retry_seconds)
     if failure.status == HTTPStatus.UNAUTHORIZED:
         response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
