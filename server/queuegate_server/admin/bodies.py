@@ -78,14 +78,14 @@ async def received_body(
     """
     length = _length(limits, request)
     if length > limits.small_bytes:
-        async with _slot(limits, slots):
+        async with held_slot(limits, slots):
             yield await _read(limits, request, length)
         return
     body = await _read(limits, request, length)
     if limits.is_small(body):
         yield body
         return
-    async with _slot(limits, slots):
+    async with held_slot(limits, slots):
         yield body
 
 
@@ -106,7 +106,8 @@ def _length(limits: BodyLimits, request: web.BaseRequest) -> int:
 
 
 @asynccontextmanager
-async def _slot(limits: BodyLimits, slots: asyncio.Semaphore) -> AsyncIterator[None]:
+async def held_slot(limits: BodyLimits, slots: asyncio.Semaphore) -> AsyncIterator[None]:
+    """Hold a slot for the duration of the context. Raises RequestRefusal if none becomes free."""
     try:
         async with asyncio.timeout(limits.wait_seconds):
             await slots.acquire()

@@ -92,6 +92,8 @@ def test_a_second_apply_changes_nothing(cluster: ApiServer, tmp_path: Path) -> N
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     run = Kubectl(kubectl, tmp_path, cluster).run
     versions = ("get", "-k", str(tmp_path), "-o", "jsonpath={.items[*].metadata.resourceVersion}")
+    # Other tests create the same cluster-wide objects, without kubectl's annotation.
+    run("delete", "-k", str(tmp_path), "--ignore-not-found")
     assert "deployment.apps/queuegate created\n" in run("apply", "-k", str(tmp_path))
     before = run(*versions)
     again = run("apply", "-k", str(tmp_path))

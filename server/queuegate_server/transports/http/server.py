@@ -14,6 +14,7 @@ from queuegate_server.admin.bodies import (
     BodyLimits,
     RequestRefusal,
     arrived_body,
+    held_slot,
     received_body,
     write_response,
 )
@@ -47,6 +48,9 @@ MAX_BODIES: Final = 64 * MIB
 """The maximum size of the larger bodies that arrive at the same time."""
 WAIT_SECONDS: Final = 1.5
 """How long a larger body may wait for others."""
+MAX_ANSWERED: Final = 2
+"""The maximum number of larger bodies that are answered at the same time, because what they ask
+takes ten times their memory."""
 _MAX_REMEMBERED: Final = 1_024
 _MAX_REMEMBERED_BYTES: Final = KIB
 _OTHER: Final = "other"
@@ -101,6 +105,7 @@ class HttpServer:
             other_type=HTTPStatus.BAD_REQUEST,
         )
         self._slots = asyncio.Semaphore(max(1, MAX_BODIES // max_body))
+        self._answered = asyncio.Semaphore(MAX_ANSWERED)
         self._remembered = lru_cache(_MAX_REMEMBERED)(partial(self._read, EVALUATION))
         self.in_progress = InProgress()
         self.is_draining = False
@@ -175,7 +180,10 @@ class HttpServer:
                 await self._admit(path, context)
             await _continue(request)
             async with received_body(self._limits, self._slots, request) as body:
-                return await self._answer(path, body, context)
+                if self._limits.is_small(body):
+                    return await self._answer(path, body, context)
+                async with held_slot(self._limits, self._answered):
+                    return await self._answer(path, body, context)
         except RequestRefusal as error:
             raise CallFailed(HttpFailure(error.status, str(error), 1)) from None
         except Malformed as error:
