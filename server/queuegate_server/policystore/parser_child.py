@@ -58,11 +58,15 @@ def _run_job(work: Callable[[Any], Iterable[bytes]]) -> int:
     try:
         output.writelines(work(pickle.load(sys.stdin.buffer)))  # noqa: S301 - the parent wrote it
         output.flush()
-    except MemoryError:
-        return OUT_OF_MEMORY
-    except Exception:
-        output.write(traceback.format_exc().encode(errors="replace"))
-        output.flush()
+    except Exception as error:
+        # Since Python 3.13, the interpreter may raise SystemError from a MemoryError.
+        if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError):
+            return OUT_OF_MEMORY
+        try:
+            output.write(traceback.format_exc().encode(errors="replace"))
+            output.flush()
+        except MemoryError:
+            return OUT_OF_MEMORY
         return FAILED
     return 0
 

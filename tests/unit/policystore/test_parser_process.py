@@ -261,6 +261,22 @@ async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         await parser_process.parse(job(policy("large", text.encode())))
 
 
+async def test_the_interpreter_may_hide_that_memory_ran_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As Python 3.13 does if an object's construction runs out of memory."""
+    (tmp_path / "short_of_memory.py").write_text(
+        "from queuegate_server.policystore.parser_child import end_child\n"
+        "def work(job):\n"
+        "    raise SystemError('returned a result with an exception set') from MemoryError()\n"
+        "def run_child():\n"
+        "    end_child(work)\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(ParserError, match="more than 512 MiB of memory"):
+        await parser_process.run_job("short_of_memory", job(), None)
+
+
 async def test_a_child_that_cannot_import_leaves_its_traceback(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
