@@ -7,4 +7,4 @@ from queuegate_server.runtime import pacing
 
 @pytest.fixture(autouse=True)
 def _every_search_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "FREE_SECONDS", 60.0)
+    monkeypatch.setattr(pacing, "FIRST_STEP_SECONDS", 60.0)

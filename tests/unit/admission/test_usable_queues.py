@@ -75,7 +75,7 @@ async def test_simultaneous_searches_find_each_queue_once(monkeypatch: pytest.Mo
 
 async def test_others_run_during_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usable_queues, "SECONDS", 60.0)
-    monkeypatch.setattr(pacing, "FREE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "FIRST_STEP_SECONDS", 0)
     monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     tree = {"root": ""} | {f"root.q{number}": "" for number in range(5_000)}
     turns = 0

@@ -222,7 +222,7 @@ async def test_an_invalidation_ends_the_answers_that_were_given(
 async def test_an_invalidation_of_all_is_completed_without_its_caller(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacing, "FREE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "FIRST_STEP_SECONDS", 0)
     monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     users = [f"u{number}" for number in range(3 * INVALIDATE_STEP)]
     entries = [(await stack.groups.resolve(user)).entry for user in users]

@@ -208,7 +208,7 @@ async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch)
             at_line.append(turns)
             yield line
 
-    monkeypatch.setattr(pacing, "FREE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "FIRST_STEP_SECONDS", 0)
     monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     counting = asyncio.create_task(count())
     result = parsing.parse(JOBS["several"])

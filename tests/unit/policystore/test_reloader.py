@@ -280,7 +280,7 @@ async def test_a_replaced_policy_is_freed_in_steps_once_it_is_unused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reloader, "FREED_AT_ONCE", 2)
-    monkeypatch.setattr(pacing, "FREE_SECONDS", 0)
+    monkeypatch.setattr(pacing, "FIRST_STEP_SECONDS", 0)
     monkeypatch.setattr(pacing, "STEP_SECONDS", 0)
     parts: list[object] = [object() for _ in range(5)]
     unused = asyncio.Event()

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from queuegate_server.runtime import pacing
-from queuegate_server.runtime.pacing import FREE_SECONDS, STEP_SECONDS, run_with_pauses
+from queuegate_server.runtime.pacing import FIRST_STEP_SECONDS, STEP_SECONDS, run_with_pauses
 
 STEPS = 5
 
@@ -56,7 +56,7 @@ async def test_long_work_waits_for_its_turn() -> None:
     def work() -> Generator[None, None, None]:
         nonlocal done
         for _ in range(STEPS):
-            end = time.perf_counter() + 2 * FREE_SECONDS
+            end = time.perf_counter() + 2 * FIRST_STEP_SECONDS
             while time.perf_counter() < end:
                 pass
             done += 1
@@ -89,7 +89,7 @@ async def test_short_steps_share_a_pause(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(1_000):
             yield
 
-    monkeypatch.setattr(pacing, "FREE_SECONDS", 0.0)
+    monkeypatch.setattr(pacing, "FIRST_STEP_SECONDS", 0.0)
     monkeypatch.setattr(asyncio, "sleep", counted)
     await run_with_pauses(work())
     assert 1 <= len(pauses) < 100
