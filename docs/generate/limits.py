@@ -287,6 +287,10 @@ def _reloads() -> list[tuple[str, str]]:
 def _http_port() -> list[tuple[str, str]]:
     return [
         ("Body whose caller need not be known yet", _size(http_port.SMALL_BODY_BYTES)),
+        (
+            "Body",
+            f"{_size(http_port.MAX_BODY_BYTES)}, or `limits.max_message` if that is less",
+        ),
         ("Larger bodies that arrive at the same time", _size(http_port.MAX_BODIES)),
         ("Wait of a larger body for others", f"{http_port.WAIT_SECONDS:g} s"),
         ("Time for a body to arrive", f"{http_port.BODY_SECONDS:g} s"),

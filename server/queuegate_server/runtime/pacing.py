@@ -6,6 +6,7 @@ loop. Therefore a pause is at least as long as the step before it.
 
 - `Pace` is for one piece of work that only computes, such as a reload.
 - `run_with_pauses` does such work if it is a generator.
+- `turn_with_pause` is for pieces of work that arrive on many connections, each of which is short.
 - `ANSWERS` and `in_steps` are for answers from directories and identity providers, which arrive on
 many connections: all of them pause together, for longer.
 - `next_beat` and `beats` are for work every few seconds: an idle process wakes up once for all of
@@ -17,6 +18,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Generator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -96,6 +98,23 @@ async def run_with_pauses(steps: Generator[None, None, T], turn: asyncio.Lock | 
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+@asynccontextmanager
+async def turn_with_pause(turn: asyncio.Lock) -> AsyncIterator[None]:
+    """Hold a turn for the block, and for a pause of the same length after it.
+
+    The pause delays only the next block. Without it, each of many connections would have a turn in
+    the same iteration of the event loop.
+    """
+    await turn.acquire()
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        worked = time.perf_counter() - began
+        seconds = min(max(PAUSE_SECONDS, worked), _MAX_PAUSE_SECONDS)
+        asyncio.get_running_loop().call_later(seconds, turn.release)
 
 
 class Pacer:

@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from queuegate_server.transports.http.server import MAX_BODY_BYTES as LARGEST
 from tests.resilience.isolation.web_floods import UNDER_WAY, flood_process, run_flood
 from tests.support.servers.http_port import ACTIONS, EVALUATION, EVALUATIONS, RESOURCES, asked
-
-LARGEST: Final = 4 << 20
-"""The default of `limits.max_message`."""
 
 
 @dataclass(frozen=True)

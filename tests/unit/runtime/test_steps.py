@@ -7,7 +7,12 @@ from collections.abc import Generator
 import pytest
 
 from queuegate_server.runtime import pacing
-from queuegate_server.runtime.pacing import FIRST_STEP_SECONDS, STEP_SECONDS, run_with_pauses
+from queuegate_server.runtime.pacing import (
+    FIRST_STEP_SECONDS,
+    STEP_SECONDS,
+    run_with_pauses,
+    turn_with_pause,
+)
 
 STEPS = 5
 
@@ -93,3 +98,23 @@ async def test_short_steps_share_a_pause(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(asyncio, "sleep", counted)
     await run_with_pauses(work())
     assert 1 <= len(pauses) < 100
+
+
+async def test_a_turn_ends_after_a_pause_as_long_as_its_work() -> None:
+    turn = asyncio.Lock()
+    start = time.perf_counter()
+    for _ in range(STEPS):
+        async with turn_with_pause(turn):
+            await asyncio.sleep(2 * STEP_SECONDS)
+    worked_and_paused = 2 * STEP_SECONDS * (STEPS + STEPS - 1)
+    assert time.perf_counter() - start >= worked_and_paused
+    assert turn.locked()
+    await turn.acquire()
+
+
+async def test_a_turn_whose_work_failed_ends() -> None:
+    turn = asyncio.Lock()
+    with pytest.raises(KeyError):
+        async with turn_with_pause(turn):
+            raise KeyError
+    await turn.acquire()

@@ -1,10 +1,9 @@
 """The evaluation endpoints: one decision, or many."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Final, TypeAlias
 
 from queuegate.v1 import access_pb2
-from queuegate_server.runtime.pacing import Pace
 from queuegate_server.transports.http import answers, vocabulary
 from queuegate_server.transports.http.failures import HttpFailure, failure_of_status
 from queuegate_server.transports.http.strict_json import Json, Malformed, optional
@@ -35,8 +34,9 @@ class SingleEvaluation:
         self._last: tuple[bytes, bytes] | None = None
         """A response of the handler, and its JSON."""
 
-    async def answer(self, responses: Sequence[bytes]) -> bytes:
+    def answer(self, responses: Sequence[bytes]) -> Generator[None, None, bytes]:
         """Return the JSON for the handler's response."""
+        yield
         [response] = responses
         if self._last is None or self._last[0] != response:
             # The response about an application has the same fields.
@@ -71,10 +71,9 @@ class Batch:
         ]
         return [(_method(each), each.SerializeToString()) for each in requests]
 
-    async def answer(self, responses: Sequence[bytes]) -> bytes:
+    def answer(self, responses: Sequence[bytes]) -> Generator[None, None, bytes]:
         """Return the JSON for the responses to `calls`, in steps."""
         results = {index: (False, answers.failed(each)) for index, each in self.failures.items()}
-        pace = Pace()
         for checks, data in zip(filter(None, self._checks), responses, strict=True):
             for (index, check), result in zip(checks.items(), _results(data), strict=True):
                 if result.HasField("decision"):
@@ -82,7 +81,7 @@ class Batch:
                     results[index] = result.decision.allowed, text
                 else:
                     results[index] = False, answers.failed(failure_of_status(result.error))
-                await pace.pause_if_due()
+                yield
         texts = []
         for index in range(self._size):
             allowed, text = results[index]

@@ -1,6 +1,6 @@
 """The search endpoints: which queues, which users, which actions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 from google.protobuf.message import Message
@@ -23,8 +23,9 @@ class Search:
         """Each call's method and request."""
         self._build = build
 
-    async def answer(self, responses: Sequence[bytes]) -> bytes:
+    def answer(self, responses: Sequence[bytes]) -> Generator[None, None, bytes]:
         """Return the JSON for the handler's responses."""
+        yield
         return answers.encode(self._build(responses))
 
 

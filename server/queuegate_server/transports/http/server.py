@@ -23,6 +23,7 @@ from queuegate_server.admin.http_call import is_loopback_host
 from queuegate_server.admin.keep_alive import InProgress
 from queuegate_server.config_fields import KIB, MIB
 from queuegate_server.observe.counters import CALL_BUCKETS, Histogram
+from queuegate_server.runtime.pacing import run_with_pauses, turn_with_pause
 from queuegate_server.settings.http import Http
 from queuegate_server.transports.http import documents
 from queuegate_server.transports.http.context import REQUEST_ID, HttpConnection, HttpContext
@@ -44,7 +45,10 @@ SMALL_BODY_BYTES: Final = 16 * KIB
 """The maximum size of a body that is read before its caller is known, and parsed at once."""
 BODY_SECONDS: Final = 10.0
 """The time limit for a body to arrive, as for a request of gRPC."""
-MAX_BODIES: Final = 64 * MIB
+MAX_BODY_BYTES: Final = 2 * MIB
+"""The maximum size of a body: 200 bytes for each of 10 000 evaluations or groups. Decoding a string
+of this size takes up to 5 ms, in which nothing else runs."""
+MAX_BODIES: Final = 16 * MIB
 """The maximum size of the larger bodies that arrive at the same time."""
 WAIT_SECONDS: Final = 1.5
 """How long a larger body may wait for others."""
@@ -52,7 +56,7 @@ MAX_ANSWERED: Final = 2
 """The maximum number of larger bodies that are answered at the same time, because what they ask
 takes ten times their memory."""
 _MAX_REMEMBERED: Final = 1_024
-_MAX_REMEMBERED_BYTES: Final = KIB
+_MAX_REMEMBERED_BYTES: Final = 4 * KIB
 _OTHER: Final = "other"
 """The label of requests to paths that are not endpoints."""
 
@@ -70,7 +74,7 @@ class HttpServer:
     def __init__(
         self,
         settings: Http,
-        max_body: int,
+        max_message: int,
         *,
         admit: Admit,
         in_turn: InTurn,
@@ -81,7 +85,7 @@ class HttpServer:
 
         Args:
             settings: The port's settings.
-            max_body: The maximum size of a body, in bytes.
+            max_message: The maximum size of a request, in bytes.
             admit: Checks a caller before a large body is read, and one whose request reaches no
                 handler.
             in_turn: Parses bodies.
@@ -96,7 +100,7 @@ class HttpServer:
         self._knows_token = knows_token
         self._handlers: dict[str, Handler] = {}
         self._limits = BodyLimits(
-            max_body,
+            min(max_message, MAX_BODY_BYTES),
             SMALL_BODY_BYTES,
             SMALL_BODY_BYTES,
             BODY_SECONDS,
@@ -104,8 +108,9 @@ class HttpServer:
             WAIT_SECONDS,
             other_type=HTTPStatus.BAD_REQUEST,
         )
-        self._slots = asyncio.Semaphore(max(1, MAX_BODIES // max_body))
+        self._slots = asyncio.Semaphore(MAX_BODIES // MAX_BODY_BYTES)
         self._answered = asyncio.Semaphore(MAX_ANSWERED)
+        self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
         self._remembered = lru_cache(_MAX_REMEMBERED)(partial(self._read, EVALUATION))
         self.in_progress = InProgress()
         self.is_draining = False
@@ -196,11 +201,12 @@ class HttpServer:
         if path == EVALUATION and len(body) <= _MAX_REMEMBERED_BYTES:
             asked = self._remembered(body)
         else:
-            asked = await self._in_turn(body, partial(self._read, path, body))
+            async with turn_with_pause(self._reading):
+                asked = await self._in_turn(body, partial(self._read, path, body))
         responses = [await self._handlers[method](data, context) for method, data in asked.calls]
         if not responses:
             await self._admit(path, context, is_charged=True)
-        return await asked.answer(responses)
+        return await run_with_pauses(asked.answer(responses), self._writing)
 
     def _read(self, path: str, body: bytes) -> Asked:
         """Return what a body asks. Raises Malformed."""
