@@ -5,9 +5,10 @@ from itertools import groupby
 from typing import Final
 
 from docs.generate.markdown import code, page, table
+from queuegate.policy.named_grants import SERVICE_ACCOUNT
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import ListedKinds
-from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
+from queuegate_server.admission.queues.operators import OPERATORS, Operator
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.settings.queue_schedulers import FLAT, KUEUE, YUNIKORN

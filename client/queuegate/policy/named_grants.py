@@ -27,7 +27,8 @@ limited to a namespace. No namespace has this name.
 """
 
 _ANONYMOUS: Final = "system:anonymous"
-_ACCOUNT: Final = "system:serviceaccount:"
+SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+"""What the names of service accounts' users begin with, before `NAMESPACE:NAME`."""
 _DOT: Final = "_dot_"
 _MAX_LEVEL: Final = 64
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -98,20 +99,33 @@ def counting_groups(user: str, groups: Sequence[str], prefix: str = "") -> tuple
     return (*_own_groups(user), *(prefix + each for each in groups if not each.startswith(SYSTEM)))
 
 
+class ServiceAccount(NamedTuple):
+    """A service account."""
+
+    namespace: str
+    name: str
+
+
+def service_account(user: str) -> ServiceAccount | None:
+    """Return the service account that a user name belongs to; None for any other user."""
+    namespace, _, name = user.removeprefix(SERVICE_ACCOUNT).partition(":")
+    is_account = user.startswith(SERVICE_ACCOUNT) and namespace and name
+    return ServiceAccount(namespace, name) if is_account else None
+
+
 def has_only_own_groups(user: str, prefix: str = "") -> bool:
     """Return whether all of the user's groups come from Kubernetes itself, so that no directory
     lists any. A user without the API server's prefix comes from no directory.
     """
-    return user == _ANONYMOUS or user.startswith(_ACCOUNT) or not user.startswith(prefix)
+    return user == _ANONYMOUS or user.startswith(SERVICE_ACCOUNT) or not user.startswith(prefix)
 
 
 def _own_groups(user: str) -> tuple[str, ...]:
     if user == _ANONYMOUS:
         return ("system:unauthenticated",)
-    namespace, is_account, _ = user.removeprefix(_ACCOUNT).partition(":")
-    if user.startswith(_ACCOUNT) and is_account:
+    if (account := service_account(user)) is not None:
         accounts = "system:serviceaccounts"
-        return (accounts, f"{accounts}:{namespace}", "system:authenticated")
+        return (accounts, f"{accounts}:{account.namespace}", "system:authenticated")
     return ("system:authenticated",)
 
 

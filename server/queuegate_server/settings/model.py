@@ -4,6 +4,7 @@ Sections are frozen and reject unknown keys. Durations are in seconds, sizes in 
 """
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
@@ -89,6 +90,12 @@ class KubernetesPolicy(Section):
     with `system:` have none."""
     groups_prefix: NamePrefix = ""
     """The same for names of groups (`--oidc-groups-prefix`)."""
+
+    @model_validator(mode="after")
+    def _is_installed(self) -> Self:
+        if not self.manifests and find_spec("msgspec") is None:
+            raise ValueError("a cluster requires msgspec: pip install 'queuegate[admission]'")
+        return self
 
     @property
     def rbac(self) -> RbacOptions:

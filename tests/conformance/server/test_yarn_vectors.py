@@ -31,7 +31,7 @@ def cases(*dialects: str) -> list[Case]:
         asked = vector["input"]
         if vector["dialect"] not in dialects or asked.get("action") == "SUBMIT_APPLICATIONS":
             continue
-        if asked["op"] in {"check", "allowed"}:
+        if asked["op"] in {"check", "allowed", "app"}:
             found += [
                 (vector["id"], asked, str(semantics), expect["allowed"])
                 for semantics, expect in readings(vector)
@@ -157,6 +157,7 @@ def test_acls(asking: queuegate.Client | HttpClient) -> None:
 
 def test_applications(remote: queuegate.Client | HttpClient) -> None:
     asked = []
+    assert len(OF_APPS) > 30
     for case in OF_APPS:
         app = case[1]["app"]
         asked.append(

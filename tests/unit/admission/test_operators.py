@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from queuegate.policy.named_grants import SERVICE_ACCOUNT
 from queuegate_server.admission.queues.kinds import (
     NAMESPACE,
     POD_KINDS,
@@ -13,7 +14,7 @@ from queuegate_server.admission.queues.kinds import (
     WORKLOAD_KINDS,
 )
 from queuegate_server.admission.queues.listed_kinds import ListedKinds
-from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
+from queuegate_server.admission.queues.operators import OPERATORS, Operator
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.policy_review import review_settings
 from queuegate_server.formats.yunikorn import go_regexp

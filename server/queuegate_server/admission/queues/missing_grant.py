@@ -4,11 +4,17 @@ import json
 import re
 from typing import Final, NamedTuple, Self
 
-from queuegate.policy.named_grants import KINDS, NO_NAMESPACE, Kind, NamedGrants, name_of
+from queuegate.policy.named_grants import (
+    KINDS,
+    NO_NAMESPACE,
+    Kind,
+    NamedGrants,
+    name_of,
+    service_account,
+)
 from queuegate.policy.names import SEPARATOR
 
 _API: Final = "rbac.authorization.k8s.io"
-_ACCOUNT: Final = "system:serviceaccount:"
 _NOT_IN_NAMES: Final = re.compile(r"[/%]")
 _MAX_NAME: Final = 253
 
@@ -69,8 +75,7 @@ def _list(text: str) -> str:
 
 
 def _subject(user: str) -> str:
-    namespace, _, account = user.removeprefix(_ACCOUNT).partition(":")
-    if user.startswith(_ACCOUNT) and account:
-        name = f"name: {json.dumps(account)}, namespace: {json.dumps(namespace)}"
+    if (account := service_account(user)) is not None:
+        name = f"name: {json.dumps(account.name)}, namespace: {json.dumps(account.namespace)}"
         return f"{{kind: ServiceAccount, {name}}}"
     return f"{{apiGroup: {_API}, kind: User, name: {json.dumps(user)}}}"

@@ -4,13 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from queuegate.policy.named_grants import SERVICE_ACCOUNT
 from queuegate_server.admission.queues.kinds import Kind
 from queuegate_server.admission.queues.listed_kinds import ListedKinds
-from queuegate_server.admission.queues.operators import (
-    OPERATORS,
-    SERVICE_ACCOUNT,
-    Operator,
-)
+from queuegate_server.admission.queues.operators import OPERATORS, Operator
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.formats.diagnostics import Diagnostic, quoted
 from queuegate_server.formats.yunikorn import go_regexp

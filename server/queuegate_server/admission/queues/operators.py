@@ -12,14 +12,13 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter
 
+from queuegate.policy.named_grants import SERVICE_ACCOUNT, SYSTEM
 from queuegate_server.admission.queues.kinds import Kind, in_groups
 from queuegate_server.files.toml import read_toml
 
-SERVICE_ACCOUNT: Final = "system:serviceaccount:"
-
 
 def _user(account: str) -> str:
-    return account if account.startswith("system:") else f"{SERVICE_ACCOUNT}{account}"
+    return account if account.startswith(SYSTEM) else f"{SERVICE_ACCOUNT}{account}"
 
 
 class Operator(BaseModel):
