@@ -135,9 +135,10 @@ class Flood:
             if not http.reads or not http.parts:
                 await asyncio.sleep(10)
                 return
-            if not http.stays or not await _answered(reader):
-                while await reader.read(65_536):
-                    pass
+            may_stay = await _answered(reader)
+            while not may_stay and await reader.read(65_536):
+                pass
+            if not may_stay or not http.stays:
                 return
             if number:
                 self._turn()
