@@ -1,10 +1,10 @@
-"""Generate the stubs of the contract: `python -m proto.generate [FOLDER]`.
+"""Generate the stubs for the contract: `python -m proto.generate [FOLDER]`.
 
-Writes those of Python below FOLDER (default: `client`), and those of Go below
-FOLDER/go. grpcio-tools is pinned to an old release on purpose: generated code
-refuses a protobuf or grpcio runtime older than its generator, and clients must
-not be forced onto the newest. `go.mod` beside this file pins the generators of
-Go; where Go itself is absent, the pinned one of the tests is installed.
+Writes the Python stubs under FOLDER (default: `client`), and the Go stubs under
+FOLDER/go. grpcio-tools is deliberately pinned to an old release: generated code
+rejects a protobuf or grpcio runtime older than its generator, and clients must
+not be forced to use the newest. `go.mod` in this folder pins the Go generators;
+if Go itself is missing, the version pinned for the tests is installed.
 """
 
 import sys
@@ -25,10 +25,10 @@ GO_MODULE = "github.com/queuegate/queuegate/client/go"
 
 
 def generate(output: Path) -> None:
-    """Write the stubs of every .proto file below `output`.
+    """Write the stubs for every .proto file under `output`.
 
     Raises SystemExit with the compiler's status if the contract does not compile, or with a
-    message if Go cannot be had.
+    message if Go is unavailable.
     """
     (output / DESCRIPTORS).parent.mkdir(parents=True, exist_ok=True)
     scripts = Path(sysconfig.get_path("scripts"))
@@ -51,7 +51,7 @@ def _generate_go(output: Path) -> None:
         try:
             go_toolchain.run("build", "-o", f"{plugins}/", "tool", folder=PROTO)
         except go_toolchain.GoError as error:
-            raise SystemExit(f"the stubs of Go were not generated: {error}") from None
+            raise SystemExit(f"the Go stubs were not generated: {error}") from None
         _compile(
             f"--plugin=protoc-gen-go={plugins}/protoc-gen-go",
             f"--plugin=protoc-gen-go-grpc={plugins}/protoc-gen-go-grpc",

@@ -38,7 +38,7 @@ class Address:
 def parse(address: object) -> Address:
     """Parse `HOST:PORT`, `[IPV6]:PORT`, `unix:/PATH` or `unix:///PATH`.
 
-    `dns:///` may precede a host and a port, as in targets of gRPC. A Unix socket path is taken
+    `dns:///` may precede a host and a port, as in gRPC targets. A Unix socket path is taken
     literally, without percent-decoding. If `address` is None, the environment variable
     `QUEUEGATE_ADDRESS` is used, or the default address if that variable is unset or empty.
 

@@ -24,7 +24,7 @@ from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 # stubs for the service.
 _HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
 _GRACE_SECONDS: Final = 1.0
-"""How long after its deadline to give up a call that gRPC has not ended."""
+"""How long after its deadline a call is abandoned if gRPC has not ended it, in seconds."""
 _SYNC_METHOD: Final = "/queuegate.v1.SyncService/Sync"
 _serialized: Final[Callable[[sync_pb2.SyncRequest], bytes]] = sync_pb2.SyncRequest.SerializeToString
 
@@ -53,7 +53,7 @@ class _Calls:
 
     def __init__(self, plan: ChannelPlan, channel: Any, owner: str) -> None:
         # `channel` is a grpc.Channel or a grpc.aio.Channel. The generated stubs have a type for
-        # each, and no common one.
+        # each, but no common one.
         self.has_worked = False
         """Whether the server has ever responded."""
         self._plan = plan
@@ -209,7 +209,7 @@ class AsyncCalls(_Calls):
 
         Raises:
             QueuegateError: The call failed.
-            RuntimeError: The client belongs to another event loop.
+            RuntimeError: The client belongs to a different event loop.
         """
         self.check_loop()
         if self._is_closed:

@@ -58,7 +58,7 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # Ignore HTTP proxies set in the environment, since the server is on this machine or network.
     # The first option disables grpc_proxy, https_proxy and http_proxy; the second disables
-    # GRPC_ADDRESS_HTTP_PROXY by listing no addresses to which it applies.
+    # GRPC_ADDRESS_HTTP_PROXY by leaving no addresses for it to apply to.
     ("grpc.enable_http_proxy", 0),
     ("grpc.address_http_proxy_enabled_addresses", ""),
 ]
@@ -121,7 +121,7 @@ class BearerToken:
 
         Raises:
             OSError: The file cannot be read.
-            ValueError: The file contains no valid token.
+            ValueError: The file does not contain a valid token.
         """
         self._path = Path(path)
         self._setting = setting

@@ -15,7 +15,7 @@ from queuegate.v1 import access_pb2
 
 MIN_QUESTIONS: Final = 64
 """The minimum number of checks to encode as columns. Columns save a third of the time if few names
-repeat, and nine tenths if most names repeat.
+repeat, and nine tenths if most do.
 """
 MIN_MIXED_QUESTIONS: Final = 512
 """The minimum number if other checks in the batch cannot be encoded as columns. Those checks need a

@@ -52,7 +52,7 @@ _NO_GRPC: Final = (
 _TLS_CAUSES: Final = {
     "alpn": _NO_GRPC,
     "hostname verification": (
-        "the certificate of {address} is for another name: pass the name in it with"
+        "the certificate of {address} is for a different name: pass the name in it with"
         " Tls(server_name=…) or QUEUEGATE_SERVER_NAME"
     ),
     "certificate has expired": (

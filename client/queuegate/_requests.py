@@ -196,8 +196,8 @@ def application_batches(
 
 
 def demand(request: access_pb2.CheckQueueAccessRequest, at_least: Cursor) -> None:
-    """Set a request's `at_least`, so that the decision reflects the change at that cursor. Raises
-    TypeError if `at_least` is not a Cursor.
+    """Set a request's `at_least`, so that the decision reflects the change that the cursor
+    identifies. Raises TypeError if `at_least` is not a Cursor.
     """
     if not isinstance(at_least, Cursor):
         raise TypeError(f"at_least must be a Cursor, not {type(at_least).__name__}")

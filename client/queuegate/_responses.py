@@ -151,7 +151,7 @@ def _step(step: access_pb2.ExplainStep) -> _types.Step:
 
 
 def acl_entries(entries: Iterable[access_pb2.AclEntry]) -> tuple[_types.AclEntry, ...]:
-    """Return the entries of an ACL that is built from Kubernetes' role bindings."""
+    """Return the entries of an ACL built from Kubernetes role bindings."""
     return tuple(
         _types.AclEntry(_SUBJECT_KINDS.get(each.kind), each.name, tuple(each.origins))
         for each in entries

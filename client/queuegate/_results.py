@@ -106,7 +106,7 @@ class PolicyQueue:
     created_levels: int = 0
     """The maximum number of levels that YARN creates below this queue on first use."""
     submit_acl_entries: tuple[AclEntry, ...] = ()
-    """The entries of a submit ACL that is built from Kubernetes' role bindings and has no text."""
+    """The entries of a submit ACL that is built from Kubernetes role bindings and has no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,9 @@ class PolicyInfo:
     semantics: str = ""
     """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for other formats."""
     unenforced: tuple[Access, ...] = ()
-    """The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not
-    true."""
+    """The kinds of access for which YARN does not enforce ACLs, because `yarn.acl.enable` is not
+    true.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class StaleGate:
     name: str
     """The gate's name, or a description of several gates, such as `gates of replica NAME`."""
     seconds: float
-    """The maximum time for which it may still do so."""
+    """The maximum time for which it may still use that state, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ class ReplicaState(StrEnum):
     """The replica sends heartbeats but does not follow the fleet. On joining the fleet, it looks up
     all cached groups again."""
     SILENT = auto()
-    """The replica sends no heartbeats, because it cannot reach Redis or has stopped."""
+    """The replica is not sending heartbeats, because it cannot reach Redis or has stopped."""
     STARTING = auto()
     """The replica has just started and does not follow the fleet yet."""
 
@@ -255,7 +256,7 @@ class ReplicaRole(StrEnum):
     """The kind of replica in a fleet."""
 
     UNKNOWN = auto()
-    """The responding server reports no role, or one unknown to this client."""
+    """The responding server does not report a role, or the role is unknown to this client."""
     SERVER = auto()
     """A gRPC server, or one of its workers."""
     WEBHOOK = auto()
@@ -264,20 +265,23 @@ class ReplicaRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueDecisions:
-    """The decisions of a webhook about one scheduler's queues, since the webhook started."""
+    """A webhook's decisions about one scheduler's queues since the webhook started."""
 
     scheduler: str
-    """The scheduler, or another value of the label `scheduler` of the metric
-    `queuegate_admission_queue_decisions_total`."""
+    """The scheduler, or another value of the label `scheduler` on the metric
+    `queuegate_admission_queue_decisions_total`.
+    """
     mode: str
-    """The current mode; empty if the settings have none. Places with different modes have several,
-    separated by commas."""
+    """The current mode; empty if the settings have none. If its places have different modes, all of
+    them, separated by commas.
+    """
     allowed: int
     """The number of names that were allowed."""
     denied: int
     """The number of names that were denied."""
     warned: int
-    """The number of names that were accepted with a warning, which the mode `deny` denies."""
+    """The number of names that were accepted with a warning, and that the mode `deny` would deny.
+    """
     failed: int
     """The number of checks that ended with an error."""
 
@@ -293,7 +297,7 @@ class Replica:
     is_self: bool
     """Whether this replica sent the response."""
     version: str
-    """The replica's version of queuegate."""
+    """The version of queuegate that the replica runs."""
     lag: int
     """The number of changes that the replica has not applied yet."""
     policy_revision: int
@@ -303,7 +307,7 @@ class Replica:
     gates: int
     """The number of connected gates."""
     silent_seconds: float
-    """The seconds since the last heartbeat."""
+    """The number of seconds since the last heartbeat."""
     role: ReplicaRole = ReplicaRole.UNKNOWN
     """The kind of replica."""
     queue_decisions: tuple[QueueDecisions, ...] = ()
@@ -319,7 +323,7 @@ class FleetGate:
     name: str
     """The gate's name."""
     caller: str
-    """The name under which the server knows the caller, as in the audit log."""
+    """The name by which the server knows the caller, as in the audit log."""
     agent: str
     """The gate's program and version; empty if it is too old to report them."""
     replica: str
@@ -350,8 +354,9 @@ class FleetInfo:
     problems: tuple[str, ...] = ()
     """The fleet's problems, in words."""
     gates: tuple[FleetGate, ...] = ()
-    """Connected gates: at most 20 per replica, those with a fallback first. Without a fleet, those
-    of the server."""
+    """Connected gates, at most 20 per replica: those with a fallback come first. Without a fleet,
+    the server's own gates.
+    """
 
     def __bool__(self) -> bool:
         return self.agreed

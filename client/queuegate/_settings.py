@@ -78,7 +78,7 @@ class Retry:
     attempts: int = 4
     """The maximum number of attempts, from 1 (no retries) to 5."""
     initial_backoff: float = 0.05
-    """The seconds before the second attempt, doubled for each subsequent attempt."""
+    """The delay before the second attempt in seconds, doubled for each subsequent attempt."""
     max_backoff: float = 0.5
     """The maximum backoff in seconds."""
 

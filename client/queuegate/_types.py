@@ -117,7 +117,7 @@ class CheckFailure:
 
 @dataclass(frozen=True, slots=True)
 class AclEntry:
-    """An entry of an access control list (ACL) that is built from Kubernetes' role bindings."""
+    """An entry in an access control list (ACL) built from Kubernetes role bindings."""
 
     kind: SubjectKind | None
     """A user or a group; None if it is unknown to this client, because the server is newer."""
@@ -148,7 +148,7 @@ class Step:
     template_property: str = ""
     """For a queue that YARN will create, the template property that sets the ACL, if any."""
     entries: tuple[AclEntry, ...] = ()
-    """The entries of an ACL that is built from Kubernetes' role bindings and has no text, at most
+    """The entries of an ACL that is built from Kubernetes role bindings and has no text, at most
     100, starting with the matching one.
     """
     further_entries: int = 0

@@ -24,7 +24,7 @@ class AccessGrant:
     direct member of `name`.
     """
     origins: tuple[str, ...] = ()
-    """The role bindings behind the entry, as in `AclEntry`, if the ACL is built from Kubernetes'
+    """The role bindings behind the entry, as in `AclEntry`, if the ACL is built from Kubernetes
     role bindings.
     """
 

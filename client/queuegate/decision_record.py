@@ -1,5 +1,5 @@
-"""The fields of a decision's record, which servers write to their audit log and gates pass to their
-program.
+"""The fields of a decision's record, which servers write to their audit logs and gates pass to
+their programs.
 
 docs/reference/audit-record.md explains each field.
 """
@@ -21,31 +21,31 @@ def record_start(time: float, caller: str, method: str) -> Record:
     Args:
         time: When the decision was made, in seconds since 1970.
         caller: Who asked.
-        method: The contract's method that answers the question.
+        method: The contract method that answers the question.
     """
     moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
     return {"time": moment.replace("+00:00", "Z"), "caller": caller, "method": method}
 
 
 def user_fields(user: str, partition: str, groups: int | None) -> Record:
-    """Return the fields about the user of a question.
+    """Return the fields about a question's user.
 
     Args:
         user: The user.
         partition: The partition as named by the question.
-        groups: The number of groups in the question; None if it says nothing about groups.
+        groups: The number of groups in the question; None if it does not give groups.
     """
     fields: Record = {"user": user, "partition": partition_name(partition)}
     return fields if groups is None else fields | {"groups_in_request": groups}
 
 
 def queue_fields(queue: str, access: str) -> Record:
-    """Return the fields about the queue of a question, and the kind of access to it."""
+    """Return the fields about a question's queue and kind of access."""
     return {"queue": queue, "access": access}
 
 
 def outcome_fields(decision: core.Decision | Decision, revision: int) -> Record:
-    """Return the fields about a decision that is based on this policy revision."""
+    """Return the fields about a decision based on the given policy revision."""
     return {
         "decision": "allowed" if decision.allowed else "denied",
         "reason": str(decision.reason),

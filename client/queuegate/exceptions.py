@@ -50,7 +50,7 @@ class Violation(NamedTuple):
     fault, this is the argument, for example `groups[3]`.
     """
     description: str
-    """The reason why the value is invalid."""
+    """Why the value is invalid."""
 
 
 class QueuegateError(Exception):

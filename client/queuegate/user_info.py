@@ -37,7 +37,7 @@ QUEUE: Final = "yunikorn.apache.org/queue"
 OLD_QUEUE_LABEL: Final = "queue"
 """The key of the old queue label, used if neither the label nor the annotation is set."""
 DEFAULT_USER: Final = "nobody"
-"""The owner of a pod that names no user."""
+"""The owner of a pod that does not name a user."""
 MAX_BYTES: Final = 256 * 1024
 """The annotation's maximum size in bytes of UTF-8. Kubernetes applies this limit to all annotations
 on an object."""
@@ -204,8 +204,8 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
         parent: As in `provided_queue`.
 
     Returns:
-        The path, or an empty string if the pod names no queue. Another placement rule then selects
-        the queue.
+        The path, or an empty string if the pod does not name a queue. Another placement rule then
+        selects the queue.
 
     Raises:
         TypeError: The argument is not metadata; it may be the pod itself.

@@ -95,7 +95,7 @@ def test_tls(capsys: Capture) -> None:
             True,
             False,
             [*CA, "--tls-server-name", "other.test"],
-            "is for another name: pass the name",
+            "is for a different name: pass the name",
         ),
         (True, False, ["--tls-ca", str(TLS / "other-ca.pem")], "is not trusted: pass the author"),
         (True, False, [], "closed the connection: if it requires TLS, pass"),

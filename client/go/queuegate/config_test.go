@@ -295,7 +295,7 @@ func TestTLS(t *testing.T) {
 		"no certificate":    {mutual.address, &trusted, "requires a client certificate, set TLS.CertificateFile"},
 		"other authority":   {encrypted.address, &TLS{CAFile: file("other-ca.pem")}, "is not trusted: set"},
 		"system's":          {encrypted.address, &TLS{}, "is not trusted: set"},
-		"wrong name":        {encrypted.address, &TLS{CAFile: file("ca.pem"), ServerName: "a.test"}, "is for another name"},
+		"wrong name":        {encrypted.address, &TLS{CAFile: file("ca.pem"), ServerName: "a.test"}, "is for a different name"},
 		"plaintext server":  {plain.address, &trusted, "does not speak TLS"},
 		"plaintext client":  {encrypted.address, nil, "if it requires TLS, set Config.TLS"},
 		"plaintext, mutual": {mutual.address, nil, "if it requires TLS, set Config.TLS"},

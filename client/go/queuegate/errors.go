@@ -241,7 +241,7 @@ var (
 const (
 	noGRPC = "%s is not a gRPC server: use an address from the server's `listen` (" + defaultAddress +
 		" unless it is set), not the port for probes and metrics or a webhook"
-	wrongName = "the certificate of %s is for another name: set TLS.ServerName to the name in it"
+	wrongName = "the certificate of %s is for a different name: set TLS.ServerName to the name in it"
 	expired   = "the certificate of %s has expired, or is not valid yet: renew it on the server, or set" +
 		" this machine's clock if that is wrong"
 	closedTLS = "%s closed the connection: if it requires a client certificate, set" +

@@ -23,7 +23,7 @@ def main(
     Args:
         arguments: The command line. Defaults to this process's command line.
         program: The program's name, for help and errors.
-        default_user: Returns the value of USER if it is omitted; None if it must be given.
+        default_user: Returns the value to use if USER is omitted. If None, USER is required.
     """
     # The command reports failed connections itself, so silence gRPC's log on standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

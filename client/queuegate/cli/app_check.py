@@ -161,15 +161,15 @@ def _missing_queue_line(
     answer: Decision,
     started: float,
 ) -> str:
-    """Return a line if a queue of a YARN application does not exist or is ambiguous; otherwise "".
+    """Return a line if a YARN application's queue does not exist or is ambiguous; otherwise "".
 
-    `started` is when the check was made, as `time.monotonic`.
+    `started` is the value of `time.monotonic` when the check started.
     """
     application, evaluated = asked.application, answer.evaluated_queue
     if not isinstance(application, Application):
         return ""
     if answer.reason is Reason.UNKNOWN_QUEUE:
-        # The target of a move, for which no ancestor is evaluated: any queue may be meant.
+        # For the target of a move, no ancestor is evaluated, so any queue may be meant.
         left = invocation.time_for_hints(started)
         if not left:
             return ""
@@ -188,7 +188,7 @@ def _missing_queue_line(
 def _spark_fault(
     of_yarn: Mapping[str, object], of_spark: Mapping[str, object], properties: Sequence[str]
 ) -> str:
-    """Return what is wrong with the options of a check with --spark; "" if nothing is."""
+    """Describe what is wrong with the options of a check with --spark; return "" if nothing is."""
     if given := [option for option, value in of_yarn.items() if value]:
         return f"{', '.join(given)}: not allowed with --spark, which takes {', '.join(of_spark)}"
     if not all("=" in text for text in properties):
@@ -199,7 +199,8 @@ def _spark_fault(
 
 
 def _yarn_fault(of_yarn: Mapping[str, object], of_spark: Mapping[str, object]) -> str:
-    """Return what is wrong with the options of a check without --spark; "" if nothing is."""
+    """Describe what is wrong with the options of a check without --spark; return "" if nothing is.
+    """
     if given := [option for option, value in of_spark.items() if value]:
         return f"{', '.join(given)}: only allowed with --spark"
     if not (of_yarn["--queue"] and of_yarn["--owner"]):

@@ -29,7 +29,7 @@ _ELSEWHERE: Final = {
 class Command(DocumentedCommand):
     """A command whose help lists its own options before the `Invocation` options.
 
-    If the context has an object, it is a function that returns the value of an omitted USER.
+    The context's object, if any, is a function that returns the value to use if USER is omitted.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -48,7 +48,7 @@ class Command(DocumentedCommand):
             raise
 
     def _omits_user(self, ctx: click.Context, args: list[str]) -> bool:
-        """Return whether the command's arguments are all given except USER, the first one."""
+        """Return whether all of the command's arguments are given except the first, USER."""
         names = [each.name for each in self.params if isinstance(each, click.Argument)]
         if names[:1] != ["user"]:
             return False
@@ -87,8 +87,8 @@ class Group(Command, click.Group):
     command_class = Command
 
     def __init__(self, *arguments: Any, environment: Mapping[str, str], **options: Any) -> None:
-        """Create a group. `environment` has the meaning of each environment variable; the other
-        arguments are those of `Command`.
+        """Create a group. `environment` describes each environment variable; the other arguments
+        are the same as for `Command`.
         """
         super().__init__(*arguments, **options)
         self.environment = environment

@@ -1,4 +1,4 @@
-"""The `queuegate` command group, and its commands without a module of their own."""
+"""The `queuegate` command group, and those of its commands that have no module of their own."""
 
 import contextlib
 import time
@@ -314,7 +314,7 @@ def reload(invocation: Invocation, *, wait: bool) -> Report:
 
 
 def _waited_reload(answer: ReloadResult, document: dict[str, Any], lines: list[str]) -> Report:
-    """Return the report of a reload after which the server waited for gates and replicas."""
+    """Return the report on a reload after which the server waited for gates and replicas."""
     if any(each.is_about_fleet for each in answer.diagnostics):
         message = "some replicas may not serve the new policy yet: see the warnings"
         problem = Problem(Exit.NO, "FLEET_DISAGREES", message)
@@ -328,7 +328,7 @@ def _waited_reload(answer: ReloadResult, document: dict[str, Any], lines: list[s
     exit_statuses={
         Exit.OK: "the replicas agree, or are still starting",
         Exit.NO: "the replicas disagree, or Redis is unavailable",
-        Exit.WRONG: "incorrect usage, a missing role, or the server belongs to no fleet",
+        Exit.WRONG: "incorrect usage, a missing role, or the server is not in a fleet",
         Exit.NO_ANSWER: _NO_ANSWER,
     },
 )
@@ -336,7 +336,7 @@ def _waited_reload(answer: ReloadResult, document: dict[str, Any], lines: list[s
 def fleet(invocation: Invocation) -> Report:
     """Show the fleet's replicas and gates, and whether they agree.
 
-    If the server belongs to no fleet, shows only its gates.
+    If the server is not in a fleet, shows only its gates.
     """
     with invocation.client() as client:
         answer = client.get_fleet()
@@ -347,7 +347,7 @@ def fleet(invocation: Invocation) -> Report:
     message = "; ".join(map(escape, answer.problems)) or "the replicas disagree"
     status, code = Exit.NO, "FLEET_DISAGREES"
     if not answer.replicas:
-        message = "the server belongs to no fleet (fleet.url is not set): only its gates are shown"
+        message = "the server is not in a fleet (fleet.url is not set): only its gates are shown"
         status, code = Exit.WRONG, "NO_FLEET"
     elif not answer.connected:
         code = "REDIS_UNAVAILABLE"

@@ -21,13 +21,13 @@ from queuegate.policy.queue import granting
 from queuegate.policy.yarn_acl import Semantics
 
 SEMANTICS: Final = frozenset(map(str, Semantics))
-"""The semantics that this client knows, as in responses."""
+"""The semantics that this client knows, as named in responses."""
 _INHERITED: Final = Decision(True, Reason.USER, CLUSTER, "")
 """A placeholder for the decision on an existing queue that the user may use."""
 
 
 class Asker(NamedTuple):
-    """The user in a question, with the groups and the service that the question gives."""
+    """The user in a question, with the groups and the service given in the question."""
 
     user: str
     groups: Sequence[str] | None
@@ -48,7 +48,7 @@ def access_to_created(
     Args:
         answer: The policy, with its templates.
         usable: The existing queues that the user may use.
-        parse: Parses an ACL of the policy.
+        parse: Parses an ACL in the policy.
         asker: The user.
     """
     if not _is_understood(answer):
@@ -60,8 +60,8 @@ def access_to_created(
         nearest = path
         while nearest and nearest not in levels:
             nearest = parent_path(nearest)
-        # The response lacks the `maximum-queue-depth` of queues that do not exist. It is the
-        # default if that of all creators is.
+        # The response does not contain the `maximum-queue-depth` of queues that do not exist. It is
+        # the default if all creators have the default.
         if nearest != path and not _has_default_depth(creation):
             continue
         created = creation.created(f"{path}{SEPARATOR}{ANY_NAME}", nearest)
@@ -90,7 +90,7 @@ def _has_default_depth(creation: QueueCreation) -> bool:
 
 
 def _creation(answer: PolicyInfo, levels: Mapping[str, int]) -> QueueCreation:
-    """Return the rules by which YARN creates queues, from a policy's templates."""
+    """Derive, from a policy's templates, the rules by which YARN creates queues."""
     managed = {each.path for each in answer.templates if each.kind == TemplateKind.LEAF_OF_MANAGED}
     return QueueCreation(
         {path: Creator(levels[path], path in managed) for path in levels if levels[path]},

@@ -16,13 +16,14 @@ class DocumentedCommand(click.Command):
 
         Args:
             arguments: Positional arguments of `click.Command`.
-            example: A command line. It is not rewrapped: continue a long one on the next line after
-                a backslash.
+            example: A command line. It is not rewrapped; to continue a long one on the next line,
+                end the line with a backslash.
             exit_statuses: The meaning of each exit status.
             options: Keyword arguments of `click.Command`.
         """
         super().__init__(*arguments, **options)
-        # click keeps the first help option it makes, so a parent's setting may come too late.
+        # click caches the first help option that it creates, so a parent's setting may come too
+        # late.
         self.context_settings.setdefault("help_option_names", ["-h", "--help"])
         self.example = example
         self.exit_statuses = exit_statuses

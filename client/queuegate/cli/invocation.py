@@ -190,8 +190,8 @@ class Invocation:
     def time_for_hints(self, started: float) -> float:
         """Return how many seconds are left for a second call, whose answer is only a hint.
 
-        It is 0 if the output is not text, which has no hints. `started` is when the first call
-        was made, as `time.monotonic`; both share the time limit.
+        It is 0 unless the output is text, because other formats have no hints. `started` is the
+        value of `time.monotonic` when the first call started; both calls share the time limit.
         """
         left = (self.timeout or TIMEOUT) - (time.monotonic() - started)
         return max(0.0, left) if self._is_text else 0.0

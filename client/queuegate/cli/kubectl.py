@@ -1,4 +1,4 @@
-"""`kubectl queuegate`: the command as a plugin of kubectl.
+"""`kubectl queuegate`: the command as a kubectl plugin.
 
 kubectl runs `kubectl-queuegate` for the command, and `kubectl_complete-queuegate` for completion.
 Unlike with `queuegate`, USER is optional: it defaults to the user that the API server sees.

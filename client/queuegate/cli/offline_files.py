@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from queuegate_server.settings.source_map import Override
 
 _ASK_NOBODY: Final = frozenset({"none", "test"})
-"""Resolver types whose results do not depend on the machine."""
+"""The types of resolvers whose results do not depend on the machine."""
 _NO_GROUPS: Final = (
     "the decision depends on the user's groups: pass them with --group, or the server's"
     " settings with --config"
@@ -43,7 +43,7 @@ class LocalFiles:
     semantics: str | None = None
     """The semantics of YARN's ACLs, for the partition."""
     partition: str = ""
-    """The partition of the command. If empty, the only one."""
+    """The partition that the command names. If empty, the policy's only partition."""
     given_groups: Sequence[str] | None = None
     """The groups to use for every user, or None to query the resolvers."""
 
@@ -55,7 +55,8 @@ class LocalFiles:
     def settings(self, partition: str | None) -> "Settings":
         """Load the server's settings, overridden by the options. Raises SettingsError.
 
-        `partition` is the partition whose options are used; None to use none of them.
+        `partition` is the partition to which the partition options apply; if None, they are not
+        used.
         """
         from queuegate_server.settings.load import load_settings
 
@@ -77,9 +78,10 @@ class LocalFiles:
             yield Override("--yarn-site", ("policy", "yarn_site"), self.yarn_site)
 
     def substitute(self) -> "Substitute":
-        """Return what replaces the resolvers: the given groups, or nothing if settings are given.
+        """Return what replaces the resolvers: the given groups, or nothing if a settings file is
+        given.
 
-        Without settings, a directory that another machine would ask must not be asked.
+        Without a settings file, a directory that another machine would query must not be queried.
         """
         from queuegate_server.identity.resolver import KnownUser, LookupFailure
 
@@ -130,9 +132,10 @@ def offline_client(files: LocalFiles, timeout: float | None) -> OfflineClient:
 def _load(files: LocalFiles, timeout: float | None) -> OfflineClient:
     """Load the files, even if the policy lacks the partition to which the options apply.
 
-    If the command names no partition, the options apply to the only one, whose name is in the
-    policy: so the policy is loaded once without them, and then with those of this partition. If it
-    names one that does not exist, the client's calls say so.
+    If the command does not name a partition, the options apply to the policy's only partition. Its
+    name is known only once the policy has been loaded, so the policy is loaded without the options
+    first, and then again with them. If the command names a partition that does not exist, the
+    client's calls say so.
 
     Raises SettingsError or CannotServe.
     """

@@ -193,7 +193,7 @@ def _take_invocation(arguments: dict[str, Any], context: click.Context) -> Invoc
 
 
 def _merge_groups(arguments: dict[str, Any], context: click.Context) -> None:
-    """Replace `--group` and `--no-groups` by `groups`, which is None if neither is given."""
+    """Replace `--group` and `--no-groups` with `groups`, which is None if neither is given."""
     if arguments.pop("no_groups", False):
         if arguments["groups"]:
             raise click.UsageError("--no-groups: not allowed with --group", context)
@@ -202,7 +202,9 @@ def _merge_groups(arguments: dict[str, Any], context: click.Context) -> None:
 
 
 def _check_not_empty(arguments: Mapping[str, Any], context: click.Context) -> None:
-    """Refuse empty values of options that need a value. Usually, a script's variable is unset."""
+    """Refuse empty values of options that need a value. They usually come from unset variables in
+    scripts.
+    """
     for parameter in context.command.params:
         name = parameter.name or ""
         is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT

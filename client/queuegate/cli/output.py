@@ -88,9 +88,9 @@ def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
 
 
 def _requested_output(arguments: Sequence[str]) -> str:
-    """Return the machine-readable format for which a command line asks; "" if it asks for none.
+    """Return the machine-readable format that a command line requests, or "" if it requests none.
 
-    Click forgets the options of a command line with a fault.
+    This is needed because click discards the options of a command line that has a fault.
     """
     separator = "\0"  # no argument contains it
     value = rf"[{separator}=]?({'|'.join(_WRITERS)})"
@@ -100,7 +100,7 @@ def _requested_output(arguments: Sequence[str]) -> str:
 
 
 def _print_problem(problem: Problem, question: Mapping[str, Any], output: str) -> int:
-    """Print a problem where the format shows it, and return the exit status."""
+    """Print a problem on the stream that suits the format, and return the exit status."""
     if output in _WRITERS:
         return _print([_WRITERS[output]({**question, **_error(problem)})]) or problem.status
     # Indent continuation lines to distinguish them from other messages.
@@ -120,7 +120,7 @@ def _error(problem: Problem) -> dict[str, Any]:
 
 
 def _print(lines: Iterable[str]) -> int:
-    """Print to standard output. Return the exit status of a failure; 0 if there is none."""
+    """Print to standard output. Return 0, or an exit status if printing fails."""
     # Escape characters that the terminal's encoding lacks.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")

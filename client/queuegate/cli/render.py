@@ -64,7 +64,7 @@ _WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
 """The application lists in which group names follow a space."""
 _NO_HINTS = MissingQueue()
 _MAX_NAMED: Final = 5
-"""The maximum number of entries shown of an ACL that is built from role bindings."""
+"""The maximum number of entries shown for an ACL built from role bindings."""
 
 
 def decision_text(
@@ -220,7 +220,7 @@ def _step(step: Step, groups: Sequence[str], colors: Colors, *, is_new: bool) ->
 
 
 def _step_of_bindings(step: Step, colors: Colors) -> str:
-    """Return the text for an ACL that is built from Kubernetes' role bindings."""
+    """Return the text for an ACL built from Kubernetes role bindings."""
     first = step.entries[0]
     if step.outcome in _LISTED:
         listed = f"lists {_LISTED[step.outcome]}{escape(first.name)}"

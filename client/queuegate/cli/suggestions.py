@@ -31,7 +31,7 @@ class MissingQueue(NamedTuple):
     is_user: bool = False
     """Whether the user and the queue were probably swapped."""
     ambiguity: str = ""
-    """A message, if the queue's name is the name of several queues."""
+    """A message, if several queues share the name."""
 
 
 def ambiguous_name(
@@ -96,7 +96,7 @@ def missing_queue(
         queue: The queue, as in the request.
         partition: The partition, as in the request.
         evaluated_queue: The nearest existing ancestor. Only queues below it are suggested.
-        user: The user, as in the request; empty if it names none.
+        user: The user, as in the request; empty if the request names none.
         timeout: The time limit in seconds. Defaults to the client's.
     """
     try:
@@ -142,7 +142,7 @@ def shown_queue(queue: str) -> str:
 
 
 def missing_prefix(client: "ClientMethods", answer: PolicyInfo, prefix: str, partition: str) -> str:
-    """Return a message if a policy lists no queue at or below `prefix`; otherwise ""."""
+    """Return a message if a policy does not list any queue at or below `prefix`; otherwise ""."""
     if answer.queues:
         return ""
     if message := ambiguous_name(client, prefix, partition):

@@ -83,9 +83,7 @@ class Drawing:
                 waiting += [*self._below(item, most)][::-1]
 
     def _below(self, item: "_Item", most: int | None) -> Iterator["_Item"]:
-        """Yield the items to draw below a queue, of which there are no more than `most` of each
-        kind.
-        """
+        """Yield the items to draw below a queue, at most `most` of each kind."""
         indent, depth = item.indent, item.depth
         is_shown = depth is None or depth > 0
         left = None if depth is None else depth - 1
@@ -184,8 +182,8 @@ def _children(queues: Sequence[PolicyQueue]) -> Mapping[str, list[PolicyQueue]]:
 
 
 def _opened_by(queues: Sequence[PolicyQueue], parse: Callable[[str], Acl]) -> Mapping[str, str]:
-    """Return, for each queue that everyone may use, the nearest queue, at or above it, whose ACL
-    allows everyone. The queues are listed parents first.
+    """Map each queue that everyone may use to the nearest queue, at or above it, whose ACL allows
+    everyone. The queues are listed parents first.
     """
     opened_by: dict[str, str] = {}
     for queue in queues:

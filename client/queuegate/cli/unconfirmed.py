@@ -1,4 +1,4 @@
-"""Render who did not confirm a change that `--wait` waited for."""
+"""Render the gates and replicas that did not confirm a change that `--wait` waited for."""
 
 import math
 from typing import Final

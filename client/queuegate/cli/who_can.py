@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MAX_NAMED: Final = 5
 """The maximum number of groups named in the error for an incomplete list."""
 _NO_RESOLVER: Final = "none"
-"""The resolver of YuniKorn's partitions if the settings name no other."""
+"""The resolver for YuniKorn partitions, unless the settings name another."""
 
 
 class _WhoCanCommand(Command):
@@ -156,7 +156,7 @@ def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
 
 
 def _remarks(page: UserPage) -> Iterator[str]:
-    """Yield remarks about what a list rests on."""
+    """Yield remarks about what a list is based on."""
     if page.groups_may_be_asserted:
         yield "callers that may assert groups can give others access"
     if page.directory_as_of:
@@ -201,7 +201,8 @@ def _without_resolver(client: "ClientMethods", page: UserPage, asked: _Question)
 
 
 def _incomplete(pages: Sequence[UserPage]) -> Problem | None:
-    """Return a problem that says which groups' members are unknown, and why; None if none is."""
+    """Return a problem that says which groups' members are unknown, and why; None if all are known.
+    """
     partial = [page for page in pages if not page.complete]
     if not partial:
         return None

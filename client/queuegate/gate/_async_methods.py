@@ -24,7 +24,7 @@ class AsyncGateMethods(AsyncClientMethods):
     _decider: Decider
 
     async def _let_others_run(self) -> None:
-        """Let the event loop run other tasks, if there is one: the callback may be slow."""
+        """Let the event loop, if any, run other tasks, because the callback may be slow."""
 
     @property
     def state(self) -> GateState:

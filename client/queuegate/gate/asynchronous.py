@@ -19,7 +19,7 @@ from queuegate.gate.silence import WATCH_SECONDS
 from queuegate.v1 import sync_pb2
 
 _STREAM_ENDED: Final = (grpc.RpcError, asyncio.InvalidStateError)
-"""The exceptions raised when sending on a closed stream."""
+"""The exceptions raised by sending on a closed stream."""
 _Response: TypeAlias = "sync_pb2.SyncResponse | BrokenProtocol"
 _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]"
 
@@ -169,7 +169,7 @@ class Gate(AsyncGateMethods, Client):
         await stream.write(self._reflector.released())
 
     async def _watch(self, stream: _Stream) -> None:
-        """Cancel the stream if the server is unresponsive or sends no policy."""
+        """Cancel the stream if the server is unresponsive or does not send a policy."""
         while not self._reflector.watch():  # noqa: ASYNC110 - waits for a time, not an event
             await asyncio.sleep(WATCH_SECONDS)
         stream.cancel()

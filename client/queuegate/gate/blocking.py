@@ -71,12 +71,13 @@ class Gate(GateMethods, Client):
                 seconds, at most 24 h; after that, calls fail. Decisions without a lease have
                 `stale` set. They may not reflect a change for which a call with `wait` has already
                 returned.
-            on_change: Called in a separate thread after the gate switches to another policy. Calls
-                do not overlap, and a single call may cover several changes. Exceptions are logged.
+            on_change: Called in a separate thread after the gate switches to a different policy.
+                Calls do not overlap, and a single call may cover several changes. Exceptions are
+                logged.
             on_decision: Called with a record of each decision that the gate makes itself, in the
-                thread that asked, before the decision is returned: a dict with the fields of the
+                calling thread, before the decision is returned: a dict with the fields of the
                 server's audit log. `queuegate.log_decision` logs it. Exceptions are logged, and do
-                not change the decision. With this argument, the gate caches no decisions.
+                not change the decision. With this argument, the gate does not cache decisions.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -185,7 +186,7 @@ class Gate(GateMethods, Client):
             yield self._reflector.released()
 
     def _watch(self) -> None:
-        """Cancel the stream if the server is unresponsive or sends no policy."""
+        """Cancel the stream if the server is unresponsive or does not send a policy."""
         while not self._closing.wait(WATCH_SECONDS):
             stream = self._stream
             if self._reflector.watch() and stream is not None:

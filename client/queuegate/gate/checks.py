@@ -21,7 +21,7 @@ _MAX_PING: Final = int(bounds.MAX_PING_SECONDS * _MILLIS)
 _RESOLVED: Final = user_groups_pb2.RESOLVE_OUTCOME_RESOLVED
 _NOT_FOUND: Final = user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND
 _TABLES: Final = ("levels", "configured_queues", "created_queues")
-"""The fields of a policy's part that are tables."""
+"""The fields of a policy part that are tables."""
 _OF_FIRST_PARTS: Final = (
     "revision",
     "checksum",
@@ -31,7 +31,7 @@ _OF_FIRST_PARTS: Final = (
     "naming",
     "ambiguous_level",
 )
-"""The fields that only the first part of a policy may have."""
+"""The fields that only a policy's first part may have."""
 
 
 class BrokenProtocol(Exception):
@@ -52,8 +52,8 @@ def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
 def check(response: sync_pb2.SyncResponse) -> None:
     """Raise ValueError if a message exceeds the bounds.
 
-    The reflector turns it into BrokenProtocol, as it does with ValueErrors from the policy's
-    tables.
+    The reflector turns the ValueError into BrokenProtocol, as it does for those raised by the
+    policy's tables.
     """
     kind = response.WhichOneof("message")
     if kind is not None and kind in _CHECKS:

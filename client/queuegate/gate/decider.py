@@ -1,4 +1,4 @@
-"""Local decisions, based on a gate's copy of the policies. Made only if the server permits them."""
+"""Local decisions, made from a gate's copy of the policies, and only if the server permits them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import astuple
@@ -45,7 +45,7 @@ class Decider:
             session: The session that holds the lease.
             want: Requests a user's groups from the server, given the partition, the user, and
                 the time by which the gate needs them.
-            tell: Called with each decision, if the program asked for them.
+            tell: Called with each decision, if the program requested decision records.
             clock: The session's monotonic clock, in seconds.
         """
         self.grace = 0.0

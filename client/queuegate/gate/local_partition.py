@@ -36,7 +36,7 @@ ANY_USER: Final = sync_pb2.QUEUE_NAMING_YUNIKORN_ANY_USER
 SHORT_NAMES: Final = sync_pb2.QUEUE_NAMING_YARN_SHORT_NAMES
 YUNIKORN: Final = frozenset((sync_pb2.QUEUE_NAMING_YUNIKORN, ANY_USER))
 NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
-"""The naming rules supported by this gate. Checks under any other rules are sent to the server."""
+"""The naming rules supported by this gate. Checks under all other rules are sent to the server."""
 
 MAX_PLAIN: Final = 256
 """The maximum total length of a check's names, excluding groups, for a local decision. It also
@@ -187,7 +187,7 @@ class LocalPartition:
         return Target(self._chain(level, path, depth)) if level >= 0 else None
 
     def _pattern(self, queue: int, names: Sequence[str]) -> int | None:
-        """Return the number of the pattern that creates a queue; None if no pattern does.
+        """Return the number of the pattern that creates a queue, or None if there is none.
 
         Args:
             queue: The number of the nearest configured queue.

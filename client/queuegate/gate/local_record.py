@@ -18,10 +18,10 @@ _LOG: Final = logging.getLogger("queuegate.decisions")
 
 
 def local_record(time: float, gate: str, question: Question, decision: Decision) -> Record:
-    """Return the record of a decision that a gate made.
+    """Return the record of a gate's decision.
 
     Args:
-        time: When it was made, in seconds since 1970.
+        time: When the decision was made, in seconds since 1970.
         gate: The gate's name on the server.
         question: The question.
         decision: The decision.

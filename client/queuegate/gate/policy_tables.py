@@ -121,7 +121,7 @@ class PolicyTables:
         """For each pattern, the number of its levels below the nearest queue."""
         self._distinct: set[str] = set()
         self._late_fault = ""
-        """The first fault that `finish` reports if it finds no other."""
+        """The first of the faults that `finish` reports only if it finds no other fault."""
 
     def add(self, part: sync_pb2.PolicyPart) -> None:
         """Append a part's rows. Raises ValueError if they are invalid."""
@@ -294,7 +294,7 @@ class PolicyTables:
 
 
 def _has_wrong_depth(reason: Reason, depth: int) -> bool:
-    """Return whether the end of a chain has a depth that does not fit its reason."""
+    """Return whether a chain's end has a depth that contradicts its reason."""
     if reason is Reason.WILDCARD:
         return depth == 0
     return reason is Reason.CLUSTER_ADMIN and depth != 0

@@ -88,8 +88,8 @@ class Reflector:
             name: The gate's name on the server. Defaults to the host name and process ID.
             partitions: The partitions to follow; all if empty.
             stale: How long old state may be used while the server is unreachable, in seconds.
-            on_change: Called in the receiving thread when the gate switches to another policy.
-            on_decision: Called with the record of each local decision, in the thread that asked.
+            on_change: Called in the receiving thread when the gate switches to a different policy.
+            on_decision: Called with the record of each local decision, in the calling thread.
             wake: Called in any thread when messages are due.
 
         Raises:
@@ -284,8 +284,8 @@ class Reflector:
         elif response.HasField("pong") and not self._watch.lacks_policy:
             self._pause = FIRST_PAUSE
             self._pongs += 1
-            # Wait for a second pong, so that a stream that always breaks after its first is logged
-            # once.
+            # Wait for a second pong, so that a stream that always breaks after the first pong is
+            # logged only once.
             if self._pongs > 1:
                 self._log.recovered()
 
@@ -334,7 +334,7 @@ def log_exceptions(name: str, callback: Callable[_Arguments, object]) -> Callabl
     """Return a function that calls `callback` and logs its exceptions.
 
     Args:
-        name: The name of the gate's argument that is the callback.
+        name: The name of the gate argument that holds the callback.
         callback: The function to call.
 
     Raises:
@@ -355,7 +355,7 @@ def log_exceptions(name: str, callback: Callable[_Arguments, object]) -> Callabl
 def _teller(
     gate: str, on_decision: Callable[[Record], object]
 ) -> Callable[[Question, Decision], None]:
-    """Return a function that passes the records of a gate's decisions to a callback."""
+    """Return a function that passes records of a gate's decisions to a callback."""
     tell = log_exceptions("on_decision", on_decision)
     return lambda question, decision: tell(local_record(time.time(), gate, question, decision))
 

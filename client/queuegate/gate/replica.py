@@ -33,7 +33,7 @@ class LocalReplica:
             is_complete: Whether the replica will hold all of the server's partitions.
         """
         self.has_changed = False
-        """Whether another policy has taken effect since this object's owner last cleared the
+        """Whether a different policy has taken effect since this object's owner last cleared the
         flag.
         """
         self._is_complete = is_complete

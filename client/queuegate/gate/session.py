@@ -64,7 +64,7 @@ class Replica(Protocol):
         """Drop all policies and groups, including policies that await the server's confirmation."""
 
     def use_rights(self, rights: GateRights) -> None:
-        """Apply the given rights, and drop decisions made under other rights."""
+        """Apply the given rights, and drop decisions made under different rights."""
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
         """Store a user's groups. Their lifetime is measured from `asked_at`, the time of the
@@ -257,7 +257,7 @@ class GateSession:
         self.ping_interval = max(bounds.MIN_PING_SECONDS, opened.ping_interval_millis / 1_000)
         self._drop_parts()
         if not opened.resumed:
-            # A lease from another server does not cover this server's state.
+            # A lease from a different server does not cover this server's state.
             self.reset(opened.keep_groups_of)
         self._replica.use_rights(GateRights(opened.local_decisions, opened.assert_groups))
 

@@ -1,4 +1,4 @@
-"""Detect a server that is unresponsive or sends no policy."""
+"""Detect a server that is unresponsive or does not send a policy."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,7 +7,7 @@ from queuegate.gate import bounds
 from queuegate.v1 import sync_pb2
 
 SILENCE: Final = 3.0
-"""The seconds without a pong or a policy after which a stream is dead. Shorter than a lease."""
+"""A stream is dead after this many seconds without a pong or a policy. Shorter than a lease."""
 WATCH_SECONDS: Final = 0.5
 """The interval between calls to `SilenceWatch.tick`, in seconds."""
 _PROGRESS: Final = frozenset({"opened", "policy", "pong"})
@@ -74,7 +74,7 @@ class SilenceWatch:
             self._last_pong = min(now, self._last_pong + late)
 
     def fault(self, now: float) -> str:
-        """Return the reason why the stream is dead, or an empty string if it is alive."""
+        """Return why the stream is dead, or an empty string if it is alive."""
         # Policies alone are not enough: a server that never sends a pong never grants a lease.
         if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
             seconds = bounds.MAX_TRANSFER_SECONDS

@@ -73,8 +73,8 @@ class AclError(ValueError):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Origins:
-    """The origins of the entries of an ACL without text, such as `RoleBinding ml/team, ClusterRole
-    use`. Each user or group in the ACL has one or more origins.
+    """The origins, such as `RoleBinding ml/team, ClusterRole use`, of the entries in an ACL without
+    text. Each user or group in the ACL has one or more origins.
     """
 
     users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class AccessList(NamedTuple):
 class Application(NamedTuple):
     """A YARN application. `queue` is a path returned by `Partition.path`.
 
-    Each ACL is either text or an `Acl` parsed with the cluster's semantics.
+    Each ACL is either text or an `Acl` parsed under the cluster's semantics.
     """
 
     queue: str

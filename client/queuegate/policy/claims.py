@@ -100,7 +100,7 @@ class Answer(NamedTuple):
     use: Use
     is_allowed: bool
     is_old: bool = False
-    """Whether the old policy made the decision."""
+    """Whether the decision is the old policy's."""
 
 
 class Refutation(NamedTuple):
@@ -164,7 +164,7 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
     """Return whether the queue's own ACLs list only the given names, without parsing the ACLs.
 
     For a claim about many queues, parsing would dominate the run time. If parsing would change or
-    drop an entry, the result is false, because such an entry matches none of the names.
+    drop an entry, the result is false, because such an entry does not match any of the names.
     """
     queue = partition.queues.get(use.queue)
     if queue is None:
@@ -238,7 +238,7 @@ def _refute_everyone(
     partition: Partition, uses: Uses, world: World, subject: Subject
 ) -> Refutation | None:
     """Find a person who matches the subject but lacks access to one of the queues. Queues below
-    `uses.queue` are checked only if they inherit no grants.
+    `uses.queue` are checked only if they do not inherit grants.
     """
     checked = [Use(uses.access, uses.queue)]
     # Queues do not inherit grants from a queue that does not exist yet.
@@ -306,7 +306,7 @@ def _subject(written: str) -> Subject:
 
 
 def holds(partition: Partition, answer: Answer, person: Person) -> bool:
-    """Return whether `decide` confirms a decision in a refutation."""
+    """Return whether `decide` confirms the decision in a refutation."""
     decision = decide(
         partition,
         answer.use.queue,

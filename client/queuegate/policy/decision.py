@@ -26,7 +26,7 @@ class Access(StrEnum):
 
 
 class Reason(StrEnum):
-    """The reason why access was granted or denied."""
+    """Why access was granted or denied."""
 
     UNSPECIFIED = auto()
     """A reason from a server newer than this client."""

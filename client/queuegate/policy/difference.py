@@ -7,7 +7,7 @@ has none either.
 A queue that exists in only one version is compared with its nearest existing ancestor in the other
 version, or with the queue that the other version would create from templates. A path with a `*`
 level represents queues yet to be created, with any name. Queues are compared by full path, because
-a short name in the capacity scheduler may refer to another queue in the new version.
+a short name in the capacity scheduler may refer to a different queue in the new version.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Explains decisions by listing each evaluated ACL and its outcome."""
+"""Explains decisions by listing the evaluated ACLs and their outcomes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
-"""Queues of Kubernetes' schedulers, and who may use them under Kubernetes' RBAC.
+"""Queues of Kubernetes schedulers, and who may use them under Kubernetes RBAC.
 
-A queue has one path: `root.KIND.NAMESPACE.NAME`, or `root.KIND.NAME` if its kind has no namespaces.
+A queue has one path: `root.KIND.NAMESPACE.NAME`, or `root.KIND.NAME` if its kind is not namespaced.
 RBAC grants by name: a cluster-wide grant that names `training` applies to every LocalQueue named
 `training`, in any namespace, whether it exists or not. A policy lists the queues that exist and
 those that a binding names in its namespace; `NamedGrants` has the ACLs of all others. The rules are
-those of Kubernetes' `pkg/registry/rbac/validation/rule.go` and
+those in Kubernetes' `pkg/registry/rbac/validation/rule.go` and
 `pkg/apis/rbac/v1/evaluation_helpers.go`.
 """
 
@@ -20,15 +20,15 @@ from queuegate.policy.names import ROOT, SEPARATOR
 SYSTEM: Final = "system:"
 """The prefix of the names of Kubernetes' own users and groups."""
 MASTERS: Final = "system:masters"
-"""The group to which the API server allows everything, whatever RBAC says."""
+"""The group whose members the API server allows to do everything, whatever RBAC says."""
 NO_NAMESPACE: Final = "@cluster"
-"""The level that replaces the namespace when a question has none but the kind's grants may be
+"""The level that replaces the namespace if a question names none although the kind's grants may be
 limited to a namespace. No namespace has this name.
 """
 
 _ANONYMOUS: Final = "system:anonymous"
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
-"""What the names of service accounts' users begin with, before `NAMESPACE:NAME`."""
+"""The prefix of service accounts' user names. `NAMESPACE:NAME` follows it."""
 _DOT: Final = "_dot_"
 _MAX_LEVEL: Final = 64
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -41,7 +41,7 @@ class Kind(NamedTuple):
     """A kind of queue."""
 
     level: str
-    """The level below the root. No two kinds share one."""
+    """The level below the root. No two kinds have the same level."""
     group: str
     """The API group."""
     resource: str
@@ -76,8 +76,8 @@ KINDS: Final = (
 def level_of(name: str) -> str | None:
     """Return the path level that represents an object's name, with `_dot_` for each dot.
 
-    Returns None for text that is not the name of an object, and for a name that is too long for a
-    level. Different names never share a level.
+    Returns None if the text is not an object's name, or is too long for a level. Different names
+    never share a level.
     """
     level = name.replace(SEPARATOR, _DOT)
     is_name = len(level) <= _MAX_LEVEL and _OBJECT_NAME.fullmatch(name)
@@ -90,11 +90,12 @@ def name_of(level: str) -> str:
 
 
 def counting_groups(user: str, groups: Sequence[str], prefix: str = "") -> tuple[str, ...]:
-    """Return a user's effective groups, if they do not come from a request to the API server.
+    """Return a user's effective groups, for groups that do not come from a request to the API
+    server.
 
-    These are the groups that Kubernetes itself gives to the user, then those of `groups` with the
-    API server's prefix, except those whose names begin with `system:`, because only the API server
-    may assert such a group.
+    These are the groups that Kubernetes itself gives the user, followed by those in `groups`, with
+    the API server's prefix. Names in `groups` that begin with `system:` are left out, because only
+    the API server may assert them.
     """
     return (*_own_groups(user), *(prefix + each for each in groups if not each.startswith(SYSTEM)))
 
@@ -115,7 +116,7 @@ def service_account(user: str) -> ServiceAccount | None:
 
 def has_only_own_groups(user: str, prefix: str = "") -> bool:
     """Return whether all of the user's groups come from Kubernetes itself, so that no directory
-    lists any. A user without the API server's prefix comes from no directory.
+    lists any. A user name without the API server's prefix is not in any directory.
     """
     return user == _ANONYMOUS or user.startswith(SERVICE_ACCOUNT) or not user.startswith(prefix)
 
@@ -140,18 +141,18 @@ class NamedGrants:
     level.
     """
     verb: str = "use"
-    """The verb that grants the use of a queue."""
+    """The verb that permits the use of a queue."""
     users_prefix: str = ""
-    """What the API server puts before the names that directories and callers give to users."""
+    """The prefix that the API server adds to user names given by directories and callers."""
     groups_prefix: str = ""
-    """The same for groups."""
+    """The same, for group names."""
 
     def user(self, name: str) -> str:
-        """Return the API server's name for a user of a directory or of a caller."""
+        """Return the API server's name for a user whose name comes from a directory or a caller."""
         return name if name.startswith(SYSTEM) else f"{self.users_prefix}{name}"
 
     def canonical_path(self, text: str) -> str | None:
-        """Return the text if it is the path of a queue, of a namespace or of a kind."""
+        """Return the text if it is the path of a queue, a namespace or a kind; otherwise None."""
         root, *levels = text.split(SEPARATOR)
         if not levels:
             return text if root == ROOT else None

@@ -89,7 +89,8 @@ def parent_path(path: str) -> str:
 
 
 def shared_name(name: str, paths: Iterable[str]) -> str:
-    """Return a message listing the queues whose last level is a name; "" if fewer than two are.
+    """Return a message listing the queues whose last level is `name`; "" if there are fewer than
+    two.
 
     YARN's capacity scheduler does not resolve such a name (`CapacitySchedulerQueueManager`).
     """
@@ -159,12 +160,14 @@ def similar_queue(path: str, evaluated_queue: str, queues: Sequence[str]) -> str
 
 
 def is_like_queue_path(text: str) -> bool:
-    """Return whether a text, such as a user's name, is probably a queue path."""
+    """Return whether a text, such as a user name, is probably a queue path."""
     return text.casefold().startswith(f"{ROOT}{SEPARATOR}")
 
 
 def _as_path(text: str) -> str:
-    """Return the path that a user meant who wrote other separators, or left out the root."""
+    """Return the path that a user probably meant by a text with other separators or without the
+    root.
+    """
     path = text.strip()
     if SEPARATOR not in path:
         path = OTHER_SEPARATORS.sub(SEPARATOR, path).strip(SEPARATOR)

@@ -1,4 +1,4 @@
-"""Queues, their own ACLs, and the kinds of access that these grant."""
+"""Queues, their own ACLs, and the kinds of access that these ACLs grant."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
@@ -62,7 +62,7 @@ class Queue:
         return self._admin_acl
 
     def acl(self, kind: Access) -> Acl:
-        """Return the queue's own ACL of a kind."""
+        """Return the queue's own ACL of the given kind."""
         return self.submit_acl if kind is _SUBMIT else self.admin_acl
 
     def acls_granting(self, access: Access) -> tuple[Acl, ...]:

@@ -45,7 +45,7 @@ class Grant(NamedTuple):
     """An ACL entry that grants access. Responses list it in `via`."""
 
     queue: str
-    """The path of the queue with the ACL; empty for the cluster's administrators."""
+    """The path of the ACL's queue; empty for the cluster's administrators."""
     acl: Access | None
     """The kind of ACL; None if the cluster does not enforce ACLs."""
     kind: SubjectKind
@@ -86,7 +86,7 @@ class EffectiveAcl:
         return {queue.path: queue for queue in self.partition.upwards(self.path)}
 
     def acl_of(self, queue: str, kind: Access) -> Acl:
-        """Return the own ACL of `queue`, a queue at or above `path`."""
+        """Return an ACL that `queue`, a queue at or above `path`, itself has."""
         return self._queues[queue].acl(kind)
 
     @property

@@ -46,7 +46,7 @@ class LastLevels(NamedTuple):
     paths: Mapping[str, str]
     """The first path for each last level, parents first."""
     repeated: Mapping[str, Sequence[str]]
-    """All paths whose last level belongs to several queues."""
+    """For each last level shared by several queues, all their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ class Partition:
     creation: QueueCreation | None = None
     """The scheduler's rules for creating queues on submission, if any."""
     named_grants: NamedGrants | None = None
-    """The grants by name of a cluster whose RBAC is the policy; None for any other policy."""
+    """The grants by name in a cluster whose RBAC is the policy; None for any other policy."""
     childless_parents: frozenset[str] = frozenset()
     """The paths of queues that are marked as parents but have no child queues."""
     groups_outside_acls: frozenset[str] = frozenset()
-    """The groups that the limits and placement filters of a YuniKorn partition list."""
+    """The groups listed in a YuniKorn partition's limits and placement filters."""
     group_patterns: tuple[str, ...] = ()
     """The regular expressions for groups in placement filters, in Go's syntax."""
     _parse_created: Callable[[str], Acl] = field(default=acl.parse, repr=False)
@@ -110,7 +110,8 @@ class Partition:
     def accepts_user(self, name: str) -> bool:
         """Return whether a request that supplies groups may contain this user name.
 
-        YuniKorn's `ConvertUGI` rejects names that are invalid in limits; `acl_names: any` only `*`.
+        YuniKorn's `ConvertUGI` rejects names that are invalid in limits; under `acl_names: any`,
+        only `*` is rejected.
         """
         if self.cluster is not None or self.named_grants is not None:
             return True
@@ -123,9 +124,9 @@ class Partition:
         )
 
     def counting_groups(self, user: str, groups: Sequence[str] | None) -> Sequence[str] | None:
-        """Return a user's effective groups; None if they must be looked up in a directory. Only
-        under Kubernetes RBAC does this differ from `groups`: some names are ignored, and Kubernetes
-        itself gives some groups to each user.
+        """Return a user's effective groups; None if they must be looked up in a directory. The
+        result differs from `groups` only under Kubernetes RBAC, where some names are ignored and
+        Kubernetes itself gives each user some groups.
 
         Args:
             user: The user name.
@@ -143,8 +144,9 @@ class Partition:
 
         This is the queue itself, the queue that the capacity scheduler would create from templates,
         or the nearest existing ancestor. YuniKorn (`placement.go`, `PlaceApplication`) and the fair
-        scheduler use this ancestor to check access to queues that they create. A short name of
-        several queues gets a queue without ACLs: the capacity scheduler does not resolve it.
+        scheduler use this ancestor to check access to queues that they create. For a short name
+        shared by several queues, it is a queue without ACLs, because the capacity scheduler does
+        not resolve such a name.
         """
         queue = self.queues.get(path)
         if queue is not None:
@@ -157,8 +159,8 @@ class Partition:
     def created(self, path: str) -> list[Queue]:
         """Return the queues that a submission to a path creates, deepest first.
 
-        The list is empty if the queue exists or would not be created. Under Kubernetes' RBAC, a
-        queue that a cluster-wide grant names counts as one that would be created.
+        The list is empty if the queue exists or would not be created. Under Kubernetes RBAC, a
+        queue named by a cluster-wide grant counts as one that would be created.
         """
         if self.named_grants is not None:
             acl = None if path in self.queues else self.named_grants.acl(path)
@@ -230,7 +232,7 @@ class Partition:
         return chains.get(path) or self._compile(path, access, chains)
 
     def ambiguous_chain(self) -> Chain:
-        """Return the chain of a short name shared by several queues."""
+        """Return the chain for short names shared by several queues."""
         above = self._admin_chains[CLUSTER]
         return above if above.otherwise is ACLS_DISABLED else _NOBODY
 
@@ -241,9 +243,9 @@ class Partition:
         return self._last_levels[below]
 
     def index_last_levels(self, below: str) -> Iterator[None]:
-        """Prepare `last_levels` in short steps, unless it has been used before.
+        """Prepare `last_levels` in short steps, unless the index already exists.
 
-        The root is a queue of all schedulers, so it counts as below itself.
+        Every scheduler has the root queue, so the root counts as below itself.
         """
         if below in self._last_levels:
             return

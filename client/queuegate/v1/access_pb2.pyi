@@ -175,7 +175,7 @@ class _GroupsOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GroupsOr
     """The groups were in the cache, but had expired and could not be refreshed yet."""
 
 class GroupsOrigin(_GroupsOrigin, metaclass=_GroupsOriginEnumTypeWrapper):
-    """The origin of the groups of an explained decision."""
+    """The origin of the groups in an explained decision."""
 
 GROUPS_ORIGIN_UNSPECIFIED: GroupsOrigin.ValueType  # 0
 """Never sent."""
@@ -713,7 +713,7 @@ class ExplainStep(_message.Message):
 
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___AclEntry]:
-        """The entries of an ACL that is built from Kubernetes' role bindings and has no text, at most 100,
+        """The entries of an ACL that is built from Kubernetes role bindings and has no text, at most 100,
         starting with the matching one.
         """
 
@@ -740,7 +740,7 @@ Global___ExplainStep: _TypeAlias = ExplainStep  # noqa: Y015
 
 @_typing.final
 class AclEntry(_message.Message):
-    """An entry of an ACL that is built from Kubernetes' role bindings."""
+    """An entry in an ACL built from Kubernetes role bindings."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -774,7 +774,7 @@ Global___AclEntry: _TypeAlias = AclEntry  # noqa: Y015
 
 @_typing.final
 class ExplainGroups(_message.Message):
-    """The groups of an explained decision, with their origin."""
+    """The groups in an explained decision, with their origin."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -787,7 +787,7 @@ class ExplainGroups(_message.Message):
     resolver: _builtins.str
     """The name of the partition's resolver."""
     detail: _builtins.str
-    """The resolver's details, in words."""
+    """Details from the resolver, in words."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The groups, starting with the primary group. Empty if they are not needed or the user is unknown."""
@@ -879,8 +879,8 @@ class ListQueuesRequest(_message.Message):
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     prefix: _builtins.str
-    """The path of a queue, to return only this queue and the queues below it. If empty, all queues are
-    returned.
+    """The path of a queue. If set, only this queue and the queues below it are returned; otherwise
+    all queues.
     """
     page_size: _builtins.int
     """The maximum number of paths to return, at most 10 000. Defaults to 1 000; larger values are capped."""
@@ -1027,7 +1027,7 @@ class AccessGrant(_message.Message):
 
     @_builtins.property
     def origins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The role bindings behind the entry, as in AclEntry, if the ACL is built from Kubernetes' role
+        """The role bindings behind the entry, as in AclEntry, if the ACL is built from Kubernetes role
         bindings.
         """
 
@@ -1093,14 +1093,14 @@ Global___ListedUser: _TypeAlias = ListedUser  # noqa: Y015
 
 @_typing.final
 class UnexpandedGroup(_message.Message):
-    """A group that is listed in an ACL, and whose members are unknown."""
+    """A group that is listed in an ACL but whose members are unknown."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GRANT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     detail: _builtins.str
-    """Why members are unknown, in words."""
+    """Why the members are unknown, in words."""
     @_builtins.property
     def grant(self) -> Global___AccessGrant:
         """The entry that lists the group."""
@@ -1144,7 +1144,9 @@ class ListUsersResponse(_message.Message):
     access.
     """
     groups_may_be_asserted: _builtins.bool
-    """True if callers may assert groups in this partition, and so obtain access for users not listed."""
+    """True if callers may assert groups in this partition, and can thereby obtain access for users
+    who are not listed.
+    """
     next_page_token: _builtins.str
     """The token for the next page; empty on the last page."""
     policy_revision: _builtins.int
@@ -1175,7 +1177,7 @@ class ListUsersResponse(_message.Message):
 
     @_builtins.property
     def directory_as_of(self) -> _timestamp_pb2.Timestamp:
-        """When the members of groups were read from the resolver. For later pages, this may be before the
+        """When the group members were read from the resolver. For later pages, this may be before the
         call. Not set if no group was expanded.
         """
 

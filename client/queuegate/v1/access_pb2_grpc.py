@@ -119,8 +119,8 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExplainQueueAccess(self, request, context):
-        """Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
-        as well.
+        """Runs a check, and also returns the evaluated access control lists (ACLs) and the origin of the
+        groups.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,7 +159,7 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExplainApplicationAccess(self, request, context):
-        """Runs an application check, and returns the evaluated lists of names as well.
+        """Runs an application check, and also returns the evaluated lists of names.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,8 +51,8 @@ class AccessServiceStub:
     invalidate the entire request.
     """
     ExplainQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainQueueAccessRequest, _access_pb2.ExplainQueueAccessResponse]
-    """Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
-    as well.
+    """Runs a check, and also returns the evaluated access control lists (ACLs) and the origin of the
+    groups.
     """
     ListQueues: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListQueuesRequest, _access_pb2.ListQueuesResponse]
     """Lists the configured queues that a user may use, sorted by path."""
@@ -70,7 +70,7 @@ class AccessServiceStub:
     the checks, and an invalid check does not affect the others.
     """
     ExplainApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]
-    """Runs an application check, and returns the evaluated lists of names as well."""
+    """Runs an application check, and also returns the evaluated lists of names."""
 
 @_typing.type_check_only
 class AccessServiceAsyncStub(AccessServiceStub):
@@ -95,8 +95,8 @@ class AccessServiceAsyncStub(AccessServiceStub):
     invalidate the entire request.
     """
     ExplainQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainQueueAccessRequest, _access_pb2.ExplainQueueAccessResponse]  # type: ignore[assignment]
-    """Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
-    as well.
+    """Runs a check, and also returns the evaluated access control lists (ACLs) and the origin of the
+    groups.
     """
     ListQueues: _aio.UnaryUnaryMultiCallable[_access_pb2.ListQueuesRequest, _access_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Lists the configured queues that a user may use, sorted by path."""
@@ -114,7 +114,7 @@ class AccessServiceAsyncStub(AccessServiceStub):
     the checks, and an invalid check does not affect the others.
     """
     ExplainApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]  # type: ignore[assignment]
-    """Runs an application check, and returns the evaluated lists of names as well."""
+    """Runs an application check, and also returns the evaluated lists of names."""
 
 class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
     """Decides whether a user may use a queue, or an application in it.
@@ -160,8 +160,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ExplainQueueAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ExplainQueueAccessResponse, _abc.Awaitable[_access_pb2.ExplainQueueAccessResponse]]:
-        """Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
-        as well.
+        """Runs a check, and also returns the evaluated access control lists (ACLs) and the origin of the
+        groups.
         """
 
     @_abc_1.abstractmethod
@@ -209,6 +209,6 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ExplainApplicationAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ExplainApplicationAccessResponse, _abc.Awaitable[_access_pb2.ExplainApplicationAccessResponse]]:
-        """Runs an application check, and returns the evaluated lists of names as well."""
+        """Runs an application check, and also returns the evaluated lists of names."""
 
 def add_AccessServiceServicer_to_server(servicer: AccessServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -47,8 +47,8 @@ Global___Cursor: _TypeAlias = Cursor  # noqa: Y015
 
 @_typing.final
 class StaleGate(_message.Message):
-    """A caller that may still decide from the state before a change, because it does so while it reaches no
-    server (SyncOpen.stale_millis), and has not confirmed the change.
+    """A caller that may still decide from the state before a change, because it has not confirmed the
+    change and may keep deciding while it cannot reach a server (SyncOpen.stale_millis).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -56,9 +56,9 @@ class StaleGate(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     REMAINING_MILLIS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """The name of the caller; or words for several callers, such as `gates of replica NAME`."""
+    """The caller's name, or a description of several callers, such as `gates of replica NAME`."""
     remaining_millis: _builtins.int
-    """The longest time for which it may do so from now on. It ends earlier if the caller reaches a server."""
+    """The maximum time for which it may still do so. It stops earlier if it reaches a server."""
     def __init__(
         self,
         *,

@@ -64,9 +64,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """The machine-readable reason of an error. Each error has a google.rpc.ErrorInfo with the domain
-    `queuegate`, whose `reason` is a value's name without the prefix `ERROR_REASON_`. The message of the
-    status is for display and may change.
+    """The machine-readable reason for an error. Each error has a google.rpc.ErrorInfo with the domain
+    `queuegate`, whose `reason` is a value's name without the prefix `ERROR_REASON_`. The status
+    message is for display and may change.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0

@@ -58,11 +58,11 @@ class _ReplicaStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplicaS
     REPLICA_STATE_FOLLOWING: _ReplicaState.ValueType  # 1
     """The replica receives each invalidation."""
     REPLICA_STATE_JOINING: _ReplicaState.ValueType  # 2
-    """The replica sends heartbeats but does not follow the fleet. When it does, it looks up all cached
-    groups again.
+    """The replica sends heartbeats but does not follow the fleet. On joining the fleet, it looks up
+    all cached groups again.
     """
     REPLICA_STATE_SILENT: _ReplicaState.ValueType  # 3
-    """The replica sends no heartbeats, because it cannot reach Redis or has stopped."""
+    """The replica is not sending heartbeats, because it cannot reach Redis or has stopped."""
     REPLICA_STATE_STARTING: _ReplicaState.ValueType  # 4
     """The replica has just started and does not follow the fleet yet."""
 
@@ -74,11 +74,11 @@ REPLICA_STATE_UNSPECIFIED: ReplicaState.ValueType  # 0
 REPLICA_STATE_FOLLOWING: ReplicaState.ValueType  # 1
 """The replica receives each invalidation."""
 REPLICA_STATE_JOINING: ReplicaState.ValueType  # 2
-"""The replica sends heartbeats but does not follow the fleet. When it does, it looks up all cached
-groups again.
+"""The replica sends heartbeats but does not follow the fleet. On joining the fleet, it looks up
+all cached groups again.
 """
 REPLICA_STATE_SILENT: ReplicaState.ValueType  # 3
-"""The replica sends no heartbeats, because it cannot reach Redis or has stopped."""
+"""The replica is not sending heartbeats, because it cannot reach Redis or has stopped."""
 REPLICA_STATE_STARTING: ReplicaState.ValueType  # 4
 """The replica has just started and does not follow the fleet yet."""
 Global___ReplicaState: _TypeAlias = ReplicaState  # noqa: Y015
@@ -90,7 +90,7 @@ class _ReplicaRole:
 class _ReplicaRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplicaRole.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     REPLICA_ROLE_UNSPECIFIED: _ReplicaRole.ValueType  # 0
-    """The responding server is older than this field."""
+    """The responding server is too old to report the role."""
     REPLICA_ROLE_SERVER: _ReplicaRole.ValueType  # 1
     """A gRPC server, or one of its workers."""
     REPLICA_ROLE_WEBHOOK: _ReplicaRole.ValueType  # 2
@@ -100,7 +100,7 @@ class ReplicaRole(_ReplicaRole, metaclass=_ReplicaRoleEnumTypeWrapper):
     """What a replica is."""
 
 REPLICA_ROLE_UNSPECIFIED: ReplicaRole.ValueType  # 0
-"""The responding server is older than this field."""
+"""The responding server is too old to report the role."""
 REPLICA_ROLE_SERVER: ReplicaRole.ValueType  # 1
 """A gRPC server, or one of its workers."""
 REPLICA_ROLE_WEBHOOK: ReplicaRole.ValueType  # 2
@@ -133,7 +133,7 @@ class Diagnostic(_message.Message):
     remedy: _builtins.str
     """The remedy."""
     file: _builtins.str
-    """The name of the file; empty for a text sent in the request."""
+    """The name of the file; empty for text sent in a request."""
     def __init__(
         self,
         *,
@@ -186,7 +186,7 @@ class PolicyQueue(_message.Message):
 
     @_builtins.property
     def submit_acl_entries(self) -> _containers.RepeatedCompositeFieldContainer[_access_pb2.AclEntry]:
-        """The entries of a submit ACL that is built from Kubernetes' role bindings and has no text."""
+        """The entries of a submit ACL that is built from Kubernetes role bindings and has no text."""
 
     def __init__(
         self,
@@ -264,8 +264,8 @@ class GetPolicyRequest(_message.Message):
     partition: _builtins.str
     """The partition. Defaults to the policy's only partition, or to `default`."""
     prefix: _builtins.str
-    """The path of a queue, to return only this queue and the queues below it. If empty, all queues are
-    returned.
+    """The path of a queue. If set, only this queue and the queues below it are returned; otherwise
+    all queues.
     """
     def __init__(
         self,
@@ -316,7 +316,7 @@ class GetPolicyResponse(_message.Message):
     `kubernetes`.
     """
     semantics: _builtins.str
-    """For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for other formats."""
+    """The semantics of YARN's ACLs: `documented` or `hadoop`. Empty for other formats."""
     @_builtins.property
     def loaded_at(self) -> _timestamp_pb2.Timestamp:
         """When this revision was loaded."""
@@ -327,7 +327,7 @@ class GetPolicyResponse(_message.Message):
 
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The names of all partitions of the policy, sorted."""
+        """The names of all partitions in the policy, sorted."""
 
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
@@ -347,7 +347,9 @@ class GetPolicyResponse(_message.Message):
 
     @_builtins.property
     def unenforced(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.AccessType.ValueType]:
-        """The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not true."""
+        """The kinds of access for which YARN does not enforce ACLs, because `yarn.acl.enable` is not
+        true.
+        """
 
     def __init__(
         self,
@@ -405,7 +407,7 @@ Global___ValidatePolicyRequest: _TypeAlias = ValidatePolicyRequest  # noqa: Y015
 
 @_typing.final
 class ValidatePolicyResponse(_message.Message):
-    """The diagnostics of a configuration."""
+    """The diagnostics for a configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -473,8 +475,8 @@ class ReloadPolicyResponse(_message.Message):
     """The revision now in use. Unchanged if the configuration is unchanged or invalid."""
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
-        """The diagnostics of the loaded configuration, and a warning for each replica of the fleet that cannot
-        load its policy or uses another one.
+        """The diagnostics for the loaded configuration, and a warning for each replica in the fleet that
+        cannot load its policy or uses a different one.
         """
 
     @_builtins.property
@@ -483,8 +485,8 @@ class ReloadPolicyResponse(_message.Message):
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
-        they confirmed the change.
+        """With `wait`, the callers of SyncService and the replicas in the fleet whose leases expired
+        before they confirmed the change.
         """
 
     @_builtins.property
@@ -555,8 +557,8 @@ class GetFleetResponse(_message.Message):
 
     @_builtins.property
     def gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetGate]:
-        """Connected callers of SyncService: at most 20 of each replica, first those with fallbacks. Without a
-        fleet, those of the responding server.
+        """Connected callers of SyncService, at most 20 per replica: those with fallbacks come first.
+        Without a fleet, those of the responding server.
         """
 
     def __init__(
@@ -578,8 +580,8 @@ Global___GetFleetResponse: _TypeAlias = GetFleetResponse  # noqa: Y015
 
 @_typing.final
 class FleetGate(_message.Message):
-    """A caller of SyncService: a gate in a scheduler or another program. It states all of this except
-    `caller` and `replica`.
+    """A caller of SyncService: a gate in a scheduler or another program. The caller reports all fields
+    except `caller` and `replica`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -593,16 +595,18 @@ class FleetGate(_message.Message):
     name: _builtins.str
     """Its name (SyncOpen.name)."""
     caller: _builtins.str
-    """The name under which the server knows it, as in the audit log."""
+    """The name by which the server knows it, as in the audit log."""
     agent: _builtins.str
     """Its program and version (SyncOpen.agent)."""
     replica: _builtins.str
     """The replica that it is connected to; empty without a fleet."""
     stale_millis: _builtins.int
-    """How long it may decide from its last state while it reaches no server (SyncOpen.stale_millis)."""
+    """How long it may decide from its last state while it cannot reach a server
+    (SyncOpen.stale_millis).
+    """
     @_builtins.property
     def counts(self) -> _sync_pb2.GateCounts:
-        """Its counts; not set if it sends none."""
+        """Its counts; not set if it does not send any."""
 
     def __init__(
         self,
@@ -624,7 +628,7 @@ Global___FleetGate: _TypeAlias = FleetGate  # noqa: Y015
 
 @_typing.final
 class FleetReplica(_message.Message):
-    """A replica of a fleet: a server or a worker."""
+    """A replica in a fleet: a server, a worker or a webhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -653,11 +657,11 @@ class FleetReplica(_message.Message):
     policy_revision: _builtins.int
     """The revision of the replica's policy. Each replica has its own numbering."""
     policy_checksum: _builtins.str
-    """The checksum of the replica's policy; empty before it has one."""
+    """The checksum of the replica's policy; empty until a policy has been loaded."""
     gates: _builtins.int
     """The number of open SyncService streams."""
     silent_seconds: _builtins.float
-    """The seconds since the last heartbeat."""
+    """The number of seconds since the last heartbeat."""
     role: Global___ReplicaRole.ValueType
     """What the replica is."""
     @_builtins.property
@@ -694,7 +698,7 @@ Global___FleetReplica: _TypeAlias = FleetReplica  # noqa: Y015
 
 @_typing.final
 class QueueDecisions(_message.Message):
-    """The decisions of a webhook about one scheduler's queues, since the webhook started."""
+    """A webhook's decisions about one scheduler's queues since the webhook started."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -705,19 +709,19 @@ class QueueDecisions(_message.Message):
     WARNED_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     scheduler: _builtins.str
-    """The scheduler, as `admission.queues.schedulers` spells it, or another value of the label `scheduler` of
-    the metric `queuegate_admission_queue_decisions_total`.
+    """The scheduler, as `admission.queues.schedulers` spells it, or another value of the label
+    `scheduler` on the metric `queuegate_admission_queue_decisions_total`.
     """
     mode: _builtins.str
-    """The current mode; empty if the settings have none. Places with different modes have several,
-    separated by commas.
+    """The current mode; empty if the settings have none. If its places have different modes, all of
+    them, separated by commas.
     """
     allowed: _builtins.int
     """The number of names that were allowed."""
     denied: _builtins.int
     """The number of names that were denied."""
     warned: _builtins.int
-    """The number of names that were accepted with a warning, which the mode `deny` denies."""
+    """The number of names that were accepted with a warning, and that the mode `deny` would deny."""
     failed: _builtins.int
     """The number of checks that ended with an error."""
     def __init__(

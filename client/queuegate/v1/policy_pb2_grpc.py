@@ -85,7 +85,7 @@ class PolicyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetFleet(self, request, context):
-        """Returns the replicas of the server's fleet, and whether they use the same policy.
+        """Returns the replicas in the server's fleet, and whether they use the same policy.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,7 +43,7 @@ class PolicyServiceStub:
     ReloadPolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]
     """Reloads the configuration. If it is invalid, the current policy stays in use."""
     GetFleet: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetFleetRequest, _policy_pb2.GetFleetResponse]
-    """Returns the replicas of the server's fleet, and whether they use the same policy."""
+    """Returns the replicas in the server's fleet, and whether they use the same policy."""
 
 @_typing.type_check_only
 class PolicyServiceAsyncStub(PolicyServiceStub):
@@ -60,7 +60,7 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     ReloadPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]  # type: ignore[assignment]
     """Reloads the configuration. If it is invalid, the current policy stays in use."""
     GetFleet: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetFleetRequest, _policy_pb2.GetFleetResponse]  # type: ignore[assignment]
-    """Returns the replicas of the server's fleet, and whether they use the same policy."""
+    """Returns the replicas in the server's fleet, and whether they use the same policy."""
 
 class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
     """Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration."""
@@ -98,6 +98,6 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.GetFleetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.GetFleetResponse, _abc.Awaitable[_policy_pb2.GetFleetResponse]]:
-        """Returns the replicas of the server's fleet, and whether they use the same policy."""
+        """Returns the replicas in the server's fleet, and whether they use the same policy."""
 
 def add_PolicyServiceServicer_to_server(servicer: PolicyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

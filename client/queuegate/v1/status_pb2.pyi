@@ -21,8 +21,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Status(_message.Message):
-    """The error of a check in a batch. Has the fields and encoding of google.rpc.Status, without making the
-    contract depend on its file.
+    """The error of a failed check in a batch. It has the fields and encoding of google.rpc.Status, but
+    does not make the contract depend on that message's file.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -141,7 +141,8 @@ class SyncOpen(_message.Message):
     """
     stale_millis: _builtins.int
     """How long the caller may still decide from its last state after its lease has expired, while it
-    reaches no server; 0 if it may not. Calls that wait for changes name such callers as StaleGate.
+    cannot reach a server; 0 if it may not. Calls that wait for changes name such callers as
+    StaleGate.
     """
     agent: _builtins.str
     """The caller's program and its version, such as `queuegate-hadoop/1.0.0`, for display. At most 64
@@ -252,7 +253,7 @@ Global___SyncPing: _TypeAlias = SyncPing  # noqa: Y015
 
 @_typing.final
 class GateCounts(_message.Message):
-    """What a caller has decided since it started."""
+    """Counts of a caller's decisions since it started."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -262,10 +263,10 @@ class GateCounts(_message.Message):
     decided: _builtins.int
     """The number of decisions that it made in its own process."""
     stale: _builtins.int
-    """How many of them it made from its last state, without a lease."""
+    """How many of these decisions it made from its last state, without a lease."""
     fallbacks: _builtins.int
-    """The number of questions that neither the caller nor a server decided, so that a fallback did, such as
-    YARN's own ACLs. Not set by callers without a fallback.
+    """The number of questions that neither the caller nor a server decided, and that a fallback, such
+    as YARN's own ACLs, therefore decided. Not set by callers without a fallback.
     """
     def __init__(
         self,
@@ -308,15 +309,15 @@ Global___SyncApplied: _TypeAlias = SyncApplied  # noqa: Y015
 
 @_typing.final
 class SyncRelease(_message.Message):
-    """Releases the lease, after the caller has stopped deciding. It may decide again under a lease of its
-    next stream.
+    """Releases the lease, after the caller has stopped deciding. It may decide again under a lease on
+    its next stream.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CLOSED_FIELD_NUMBER: _builtins.int
     closed: _builtins.bool
-    """True if the caller is closed: it does not decide again, not even from its last state."""
+    """True if the caller is closed and will not decide again, not even from its last state."""
     def __init__(
         self,
         *,
@@ -477,8 +478,9 @@ class SyncOpened(_message.Message):
     """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The names of the server's partitions that the caller receives. If the server lacks one that the caller
-        named, also the names of others that it has, at most 11, so that the caller's log can list them.
+        """The names of the server's partitions that the caller receives. If the server lacks one that the
+        caller named, also the names of at most 11 other partitions, so that the caller's log can list
+        them.
         """
 
     @_builtins.property
@@ -745,7 +747,7 @@ class PolicyPart(_message.Message):
     policies, a caller refuses a part if
 
     - it is not the first part, `removed` or `unchanged`, and contains a field that `first` does not list;
-    - columns that must have the same length do not have it in this part alone;
+    - columns that must have the same length differ in length within this part;
     - its rows refer to names, levels or queues that neither it nor an earlier part contains;
     - it contains queues, and an earlier part contains entries for created queues.
 
@@ -805,8 +807,8 @@ class PolicyPart(_message.Message):
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The next names of users, groups and services. The names of all parts form one table, as do the
-        levels and the queues. Indexes start with the first part. A caller refuses a policy with an empty name,
-        or with one that is sent twice.
+        levels and the queues. Indexes start with the first part. A caller refuses a policy in which a
+        name is empty or is sent twice.
         """
 
     @_builtins.property
@@ -903,7 +905,7 @@ class Forget(_message.Message):
     """The name of the partition."""
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users, at most 10 000. If empty, all users of the partition."""
+        """The users, at most 10 000. If empty, all users in the partition."""
 
     def __init__(
         self,

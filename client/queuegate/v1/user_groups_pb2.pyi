@@ -153,7 +153,7 @@ class InvalidateUserGroupsRequest(_message.Message):
     """
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users whose groups to invalidate, at most 10 000. If empty, all users of the partition."""
+        """The users whose groups to invalidate, at most 10 000. If empty, all users in the partition."""
 
     def __init__(
         self,
@@ -188,8 +188,8 @@ class InvalidateUserGroupsResponse(_message.Message):
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
-        they confirmed the change.
+        """With `wait`, the callers of SyncService and the replicas in the fleet whose leases expired
+        before they confirmed the change.
         """
 
     @_builtins.property

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class UserGroupServiceStub(object):
-    """Resolves users' groups, and invalidates cached ones.
+    """Resolves users' groups, and invalidates cached groups.
     """
 
     def __init__(self, channel):
@@ -48,7 +48,7 @@ class UserGroupServiceStub(object):
 
 
 class UserGroupServiceServicer(object):
-    """Resolves users' groups, and invalidates cached ones.
+    """Resolves users' groups, and invalidates cached groups.
     """
 
     def ResolveUserGroups(self, request, context):
@@ -88,7 +88,7 @@ def add_UserGroupServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class UserGroupService(object):
-    """Resolves users' groups, and invalidates cached ones.
+    """Resolves users' groups, and invalidates cached groups.
     """
 
     @staticmethod

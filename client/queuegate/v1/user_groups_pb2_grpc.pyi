@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class UserGroupServiceStub:
-    """Resolves users' groups, and invalidates cached ones."""
+    """Resolves users' groups, and invalidates cached groups."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -42,7 +42,7 @@ class UserGroupServiceStub:
 
 @_typing.type_check_only
 class UserGroupServiceAsyncStub(UserGroupServiceStub):
-    """Resolves users' groups, and invalidates cached ones."""
+    """Resolves users' groups, and invalidates cached groups."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ResolveUserGroups: _aio.UnaryUnaryMultiCallable[_user_groups_pb2.ResolveUserGroupsRequest, _user_groups_pb2.ResolveUserGroupsResponse]  # type: ignore[assignment]
@@ -53,7 +53,7 @@ class UserGroupServiceAsyncStub(UserGroupServiceStub):
     """Invalidates cached groups, so that the next decision resolves them again."""
 
 class UserGroupServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Resolves users' groups, and invalidates cached ones."""
+    """Resolves users' groups, and invalidates cached groups."""
 
     @_abc_1.abstractmethod
     def ResolveUserGroups(

@@ -55,7 +55,7 @@ class Url(str):
 
 
 def url(path: str, **query: object) -> Url:
-    """Return the URL for a page below `/console/`, omitting empty parameters."""
+    """Return the URL for a page under `/console/`, omitting empty parameters."""
     parameters = {
         name: str(value) for name, value in query.items() if value not in {None, "", False}
     }
@@ -105,7 +105,7 @@ Handler = Callable[[Visit], Awaitable[View | Url]]
 
 
 class Route(NamedTuple):
-    """A handler with its HTTP method and path below `/console/`."""
+    """A handler with its HTTP method and path under `/console/`."""
 
     method: str
     path: str
@@ -122,5 +122,5 @@ class Page(NamedTuple):
 
     name: str
     path: str
-    """The path of the entry's first page, below `/console/`."""
+    """The path of the entry's first page, under `/console/`."""
     routes: tuple[Route, ...]

@@ -165,7 +165,7 @@ def test_the_person_on_call(
 
         # The last two need the role admin. Without Redis, there is no fleet to show.
         assert statuses(on_call) == [2, 0, 0, 0]
-        assert "the server belongs to no fleet" in capsys.readouterr().err
+        assert "the server is not in a fleet" in capsys.readouterr().err
         assert statuses(scheduler)[1:] == [0, 2, 2]
         assert "this call needs the role admin" in capsys.readouterr().err
 

@@ -167,7 +167,7 @@ def test_the_server_lists_it_with_its_fallbacks(
     assert main(["fleet", "--address", yarn.server.address]) == 2
     shown = capsys.readouterr()
     assert f"{before.agent}, " in shown.out
-    assert "belongs to no fleet (fleet.url is not set): only its gates are shown" in shown.err
+    assert "is not in a fleet (fleet.url is not set): only its gates are shown" in shown.err
 
 
 def test_a_server_that_is_stopped(yarn: Yarn) -> None:

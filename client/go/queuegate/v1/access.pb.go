@@ -238,7 +238,7 @@ func (StepOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{2}
 }
 
-// The origin of the groups of an explained decision.
+// The origin of the groups in an explained decision.
 type GroupsOrigin int32
 
 const (
@@ -1237,7 +1237,7 @@ type ExplainStep struct {
 	DroppedNames []string `protobuf:"bytes,6,rep,name=dropped_names,json=droppedNames,proto3" json:"dropped_names,omitempty"`
 	// For a queue that YARN will create, the property of the template that sets this ACL, if any.
 	TemplateProperty string `protobuf:"bytes,7,opt,name=template_property,json=templateProperty,proto3" json:"template_property,omitempty"`
-	// The entries of an ACL that is built from Kubernetes' role bindings and has no text, at most 100,
+	// The entries of an ACL that is built from Kubernetes role bindings and has no text, at most 100,
 	// starting with the matching one.
 	Entries []*AclEntry `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
 	// The number of further entries.
@@ -1339,7 +1339,7 @@ func (x *ExplainStep) GetFurtherEntries() uint32 {
 	return 0
 }
 
-// An entry of an ACL that is built from Kubernetes' role bindings.
+// An entry in an ACL built from Kubernetes role bindings.
 type AclEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind of subject: a user or a group.
@@ -1404,7 +1404,7 @@ func (x *AclEntry) GetOrigins() []string {
 	return nil
 }
 
-// The groups of an explained decision, with their origin.
+// The groups in an explained decision, with their origin.
 type ExplainGroups struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The origin of the groups.
@@ -1413,7 +1413,7 @@ type ExplainGroups struct {
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The name of the partition's resolver.
 	Resolver string `protobuf:"bytes,3,opt,name=resolver,proto3" json:"resolver,omitempty"`
-	// The resolver's details, in words.
+	// Details from the resolver, in words.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1579,8 +1579,8 @@ type ListQueuesRequest struct {
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,3,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The path of a queue, to return only this queue and the queues below it. If empty, all queues are
-	// returned.
+	// The path of a queue. If set, only this queue and the queues below it are returned; otherwise
+	// all queues.
 	Prefix string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// The maximum number of paths to return, at most 10 000. Defaults to 1 000; larger values are capped.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -1854,7 +1854,7 @@ type AccessGrant struct {
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// For nested groups, the groups between `name` and the user, starting with the member of `name`.
 	Nested []string `protobuf:"bytes,5,rep,name=nested,proto3" json:"nested,omitempty"`
-	// The role bindings behind the entry, as in AclEntry, if the ACL is built from Kubernetes' role
+	// The role bindings behind the entry, as in AclEntry, if the ACL is built from Kubernetes role
 	// bindings.
 	Origins       []string `protobuf:"bytes,6,rep,name=origins,proto3" json:"origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2016,12 +2016,12 @@ func (x *ListedUser) GetDetail() string {
 	return ""
 }
 
-// A group that is listed in an ACL, and whose members are unknown.
+// A group that is listed in an ACL but whose members are unknown.
 type UnexpandedGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entry that lists the group.
 	Grant *AccessGrant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
-	// Why members are unknown, in words.
+	// Why the members are unknown, in words.
 	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2090,9 +2090,10 @@ type ListUsersResponse struct {
 	// In YARN with `semantics: hadoop`, the services granted access for any user they act for. These
 	// users cannot be listed.
 	Proxies []*AccessGrant `protobuf:"bytes,7,rep,name=proxies,proto3" json:"proxies,omitempty"`
-	// True if callers may assert groups in this partition, and so obtain access for users not listed.
+	// True if callers may assert groups in this partition, and can thereby obtain access for users
+	// who are not listed.
 	GroupsMayBeAsserted bool `protobuf:"varint,8,opt,name=groups_may_be_asserted,json=groupsMayBeAsserted,proto3" json:"groups_may_be_asserted,omitempty"`
-	// When the members of groups were read from the resolver. For later pages, this may be before the
+	// When the group members were read from the resolver. For later pages, this may be before the
 	// call. Not set if no group was expanded.
 	DirectoryAsOf *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=directory_as_of,json=directoryAsOf,proto3" json:"directory_as_of,omitempty"`
 	// The token for the next page; empty on the last page.

@@ -50,8 +50,8 @@ type AccessServiceClient interface {
 	// does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
 	// invalidate the entire request.
 	CheckQueueAccessColumns(ctx context.Context, in *CheckQueueAccessColumnsRequest, opts ...grpc.CallOption) (*CheckQueueAccessColumnsResponse, error)
-	// Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
-	// as well.
+	// Runs a check, and also returns the evaluated access control lists (ACLs) and the origin of the
+	// groups.
 	ExplainQueueAccess(ctx context.Context, in *ExplainQueueAccessRequest, opts ...grpc.CallOption) (*ExplainQueueAccessResponse, error)
 	// Lists the configured queues that a user may use, sorted by path.
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
@@ -65,7 +65,7 @@ type AccessServiceClient interface {
 	// Runs up to 10 000 application checks under a single policy revision. Results are in the order of
 	// the checks, and an invalid check does not affect the others.
 	BatchCheckApplicationAccess(ctx context.Context, in *BatchCheckApplicationAccessRequest, opts ...grpc.CallOption) (*BatchCheckApplicationAccessResponse, error)
-	// Runs an application check, and returns the evaluated lists of names as well.
+	// Runs an application check, and also returns the evaluated lists of names.
 	ExplainApplicationAccess(ctx context.Context, in *ExplainApplicationAccessRequest, opts ...grpc.CallOption) (*ExplainApplicationAccessResponse, error)
 }
 
@@ -187,8 +187,8 @@ type AccessServiceServer interface {
 	// does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
 	// invalidate the entire request.
 	CheckQueueAccessColumns(context.Context, *CheckQueueAccessColumnsRequest) (*CheckQueueAccessColumnsResponse, error)
-	// Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
-	// as well.
+	// Runs a check, and also returns the evaluated access control lists (ACLs) and the origin of the
+	// groups.
 	ExplainQueueAccess(context.Context, *ExplainQueueAccessRequest) (*ExplainQueueAccessResponse, error)
 	// Lists the configured queues that a user may use, sorted by path.
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
@@ -202,7 +202,7 @@ type AccessServiceServer interface {
 	// Runs up to 10 000 application checks under a single policy revision. Results are in the order of
 	// the checks, and an invalid check does not affect the others.
 	BatchCheckApplicationAccess(context.Context, *BatchCheckApplicationAccessRequest) (*BatchCheckApplicationAccessResponse, error)
-	// Runs an application check, and returns the evaluated lists of names as well.
+	// Runs an application check, and also returns the evaluated lists of names.
 	ExplainApplicationAccess(context.Context, *ExplainApplicationAccessRequest) (*ExplainApplicationAccessResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }

@@ -80,13 +80,13 @@ func (x *Cursor) GetSequence() uint64 {
 	return 0
 }
 
-// A caller that may still decide from the state before a change, because it does so while it reaches no
-// server (SyncOpen.stale_millis), and has not confirmed the change.
+// A caller that may still decide from the state before a change, because it has not confirmed the
+// change and may keep deciding while it cannot reach a server (SyncOpen.stale_millis).
 type StaleGate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the caller; or words for several callers, such as `gates of replica NAME`.
+	// The caller's name, or a description of several callers, such as `gates of replica NAME`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The longest time for which it may do so from now on. It ends earlier if the caller reaches a server.
+	// The maximum time for which it may still do so. It stops earlier if it reaches a server.
 	RemainingMillis uint64 `protobuf:"varint,2,opt,name=remaining_millis,json=remainingMillis,proto3" json:"remaining_millis,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

@@ -21,9 +21,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The machine-readable reason of an error. Each error has a google.rpc.ErrorInfo with the domain
-// `queuegate`, whose `reason` is a value's name without the prefix `ERROR_REASON_`. The message of the
-// status is for display and may change.
+// The machine-readable reason for an error. Each error has a google.rpc.ErrorInfo with the domain
+// `queuegate`, whose `reason` is a value's name without the prefix `ERROR_REASON_`. The status
+// message is for display and may change.
 type ErrorReason int32
 
 const (

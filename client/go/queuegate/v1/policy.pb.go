@@ -83,10 +83,10 @@ const (
 	ReplicaState_REPLICA_STATE_UNSPECIFIED ReplicaState = 0
 	// The replica receives each invalidation.
 	ReplicaState_REPLICA_STATE_FOLLOWING ReplicaState = 1
-	// The replica sends heartbeats but does not follow the fleet. When it does, it looks up all cached
-	// groups again.
+	// The replica sends heartbeats but does not follow the fleet. On joining the fleet, it looks up
+	// all cached groups again.
 	ReplicaState_REPLICA_STATE_JOINING ReplicaState = 2
-	// The replica sends no heartbeats, because it cannot reach Redis or has stopped.
+	// The replica is not sending heartbeats, because it cannot reach Redis or has stopped.
 	ReplicaState_REPLICA_STATE_SILENT ReplicaState = 3
 	// The replica has just started and does not follow the fleet yet.
 	ReplicaState_REPLICA_STATE_STARTING ReplicaState = 4
@@ -141,7 +141,7 @@ func (ReplicaState) EnumDescriptor() ([]byte, []int) {
 type ReplicaRole int32
 
 const (
-	// The responding server is older than this field.
+	// The responding server is too old to report the role.
 	ReplicaRole_REPLICA_ROLE_UNSPECIFIED ReplicaRole = 0
 	// A gRPC server, or one of its workers.
 	ReplicaRole_REPLICA_ROLE_SERVER ReplicaRole = 1
@@ -205,7 +205,7 @@ type Diagnostic struct {
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	// The remedy.
 	Remedy string `protobuf:"bytes,6,opt,name=remedy,proto3" json:"remedy,omitempty"`
-	// The name of the file; empty for a text sent in the request.
+	// The name of the file; empty for text sent in a request.
 	File          string `protobuf:"bytes,7,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -306,7 +306,7 @@ type PolicyQueue struct {
 	// The maximum number of levels that YARN's capacity scheduler creates below this queue on submission.
 	// `GetPolicyResponse.templates` contains their ACLs.
 	CreatedLevels uint32 `protobuf:"varint,7,opt,name=created_levels,json=createdLevels,proto3" json:"created_levels,omitempty"`
-	// The entries of a submit ACL that is built from Kubernetes' role bindings and has no text.
+	// The entries of a submit ACL that is built from Kubernetes role bindings and has no text.
 	SubmitAclEntries []*AclEntry `protobuf:"bytes,8,rep,name=submit_acl_entries,json=submitAclEntries,proto3" json:"submit_acl_entries,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -472,8 +472,8 @@ type GetPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition. Defaults to the policy's only partition, or to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The path of a queue, to return only this queue and the queues below it. If empty, all queues are
-	// returned.
+	// The path of a queue. If set, only this queue and the queues below it are returned; otherwise
+	// all queues.
 	Prefix        string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -539,7 +539,7 @@ type GetPolicyResponse struct {
 	Queues []*PolicyQueue `protobuf:"bytes,5,rep,name=queues,proto3" json:"queues,omitempty"`
 	// The name of the partition's resolver.
 	Resolver string `protobuf:"bytes,6,opt,name=resolver,proto3" json:"resolver,omitempty"`
-	// The names of all partitions of the policy, sorted.
+	// The names of all partitions in the policy, sorted.
 	Partitions []string `protobuf:"bytes,7,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// The warnings about the revision in use.
 	Diagnostics []*Diagnostic `protobuf:"bytes,8,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
@@ -552,9 +552,10 @@ type GetPolicyResponse struct {
 	// The format of the partition's policy: `yunikorn`, `fair-scheduler`, `capacity-scheduler` or
 	// `kubernetes`.
 	Format string `protobuf:"bytes,12,opt,name=format,proto3" json:"format,omitempty"`
-	// For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for other formats.
+	// The semantics of YARN's ACLs: `documented` or `hadoop`. Empty for other formats.
 	Semantics string `protobuf:"bytes,13,opt,name=semantics,proto3" json:"semantics,omitempty"`
-	// The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not true.
+	// The kinds of access for which YARN does not enforce ACLs, because `yarn.acl.enable` is not
+	// true.
 	Unenforced    []AccessType `protobuf:"varint,14,rep,packed,name=unenforced,proto3,enum=queuegate.v1.AccessType" json:"unenforced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -744,7 +745,7 @@ func (x *ValidatePolicyRequest) GetContent() string {
 	return ""
 }
 
-// The diagnostics of a configuration.
+// The diagnostics for a configuration.
 type ValidatePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True if the configuration can be served, that is, if no diagnostic is an error.
@@ -853,13 +854,13 @@ type ReloadPolicyResponse struct {
 	Succeeded bool `protobuf:"varint,1,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
 	// The revision now in use. Unchanged if the configuration is unchanged or invalid.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The diagnostics of the loaded configuration, and a warning for each replica of the fleet that cannot
-	// load its policy or uses another one.
+	// The diagnostics for the loaded configuration, and a warning for each replica in the fleet that
+	// cannot load its policy or uses a different one.
 	Diagnostics []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// The cursor of the latest change, for `at_least` in checks.
 	Cursor *Cursor `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
-	// they confirmed the change.
+	// With `wait`, the callers of SyncService and the replicas in the fleet whose leases expired
+	// before they confirmed the change.
 	WaitedOut []string `protobuf:"bytes,5,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
 	// With `wait`, the callers of SyncService that may still use the old policy, and for how long.
 	StaleGates    []*StaleGate `protobuf:"bytes,6,rep,name=stale_gates,json=staleGates,proto3" json:"stale_gates,omitempty"`
@@ -989,8 +990,8 @@ type GetFleetResponse struct {
 	Agreed bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	// The fleet's problems, in words.
 	Problems []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
-	// Connected callers of SyncService: at most 20 of each replica, first those with fallbacks. Without a
-	// fleet, those of the responding server.
+	// Connected callers of SyncService, at most 20 per replica: those with fallbacks come first.
+	// Without a fleet, those of the responding server.
 	Gates         []*FleetGate `protobuf:"bytes,5,rep,name=gates,proto3" json:"gates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1061,21 +1062,22 @@ func (x *GetFleetResponse) GetGates() []*FleetGate {
 	return nil
 }
 
-// A caller of SyncService: a gate in a scheduler or another program. It states all of this except
-// `caller` and `replica`.
+// A caller of SyncService: a gate in a scheduler or another program. The caller reports all fields
+// except `caller` and `replica`.
 type FleetGate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name (SyncOpen.name).
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The name under which the server knows it, as in the audit log.
+	// The name by which the server knows it, as in the audit log.
 	Caller string `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Its program and version (SyncOpen.agent).
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The replica that it is connected to; empty without a fleet.
 	Replica string `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
-	// How long it may decide from its last state while it reaches no server (SyncOpen.stale_millis).
+	// How long it may decide from its last state while it cannot reach a server
+	// (SyncOpen.stale_millis).
 	StaleMillis uint64 `protobuf:"varint,5,opt,name=stale_millis,json=staleMillis,proto3" json:"stale_millis,omitempty"`
-	// Its counts; not set if it sends none.
+	// Its counts; not set if it does not send any.
 	Counts        *GateCounts `protobuf:"bytes,6,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1153,7 +1155,7 @@ func (x *FleetGate) GetCounts() *GateCounts {
 	return nil
 }
 
-// A replica of a fleet: a server or a worker.
+// A replica in a fleet: a server, a worker or a webhook.
 type FleetReplica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name (`fleet.replica`).
@@ -1168,11 +1170,11 @@ type FleetReplica struct {
 	Lag uint64 `protobuf:"varint,5,opt,name=lag,proto3" json:"lag,omitempty"`
 	// The revision of the replica's policy. Each replica has its own numbering.
 	PolicyRevision uint64 `protobuf:"varint,6,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// The checksum of the replica's policy; empty before it has one.
+	// The checksum of the replica's policy; empty until a policy has been loaded.
 	PolicyChecksum string `protobuf:"bytes,7,opt,name=policy_checksum,json=policyChecksum,proto3" json:"policy_checksum,omitempty"`
 	// The number of open SyncService streams.
 	Gates uint32 `protobuf:"varint,8,opt,name=gates,proto3" json:"gates,omitempty"`
-	// The seconds since the last heartbeat.
+	// The number of seconds since the last heartbeat.
 	SilentSeconds float64 `protobuf:"fixed64,9,opt,name=silent_seconds,json=silentSeconds,proto3" json:"silent_seconds,omitempty"`
 	// What the replica is.
 	Role ReplicaRole `protobuf:"varint,10,opt,name=role,proto3,enum=queuegate.v1.ReplicaRole" json:"role,omitempty"`
@@ -1298,20 +1300,20 @@ func (x *FleetReplica) GetHttpAddresses() []string {
 	return nil
 }
 
-// The decisions of a webhook about one scheduler's queues, since the webhook started.
+// A webhook's decisions about one scheduler's queues since the webhook started.
 type QueueDecisions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The scheduler, as `admission.queues.schedulers` spells it, or another value of the label `scheduler` of
-	// the metric `queuegate_admission_queue_decisions_total`.
+	// The scheduler, as `admission.queues.schedulers` spells it, or another value of the label
+	// `scheduler` on the metric `queuegate_admission_queue_decisions_total`.
 	Scheduler string `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	// The current mode; empty if the settings have none. Places with different modes have several,
-	// separated by commas.
+	// The current mode; empty if the settings have none. If its places have different modes, all of
+	// them, separated by commas.
 	Mode string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
 	// The number of names that were allowed.
 	Allowed uint64 `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// The number of names that were denied.
 	Denied uint64 `protobuf:"varint,4,opt,name=denied,proto3" json:"denied,omitempty"`
-	// The number of names that were accepted with a warning, which the mode `deny` denies.
+	// The number of names that were accepted with a warning, and that the mode `deny` would deny.
 	Warned uint64 `protobuf:"varint,5,opt,name=warned,proto3" json:"warned,omitempty"`
 	// The number of checks that ended with an error.
 	Failed        uint64 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`

@@ -39,7 +39,7 @@ type PolicyServiceClient interface {
 	ValidatePolicy(ctx context.Context, in *ValidatePolicyRequest, opts ...grpc.CallOption) (*ValidatePolicyResponse, error)
 	// Reloads the configuration. If it is invalid, the current policy stays in use.
 	ReloadPolicy(ctx context.Context, in *ReloadPolicyRequest, opts ...grpc.CallOption) (*ReloadPolicyResponse, error)
-	// Returns the replicas of the server's fleet, and whether they use the same policy.
+	// Returns the replicas in the server's fleet, and whether they use the same policy.
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error)
 }
 
@@ -105,7 +105,7 @@ type PolicyServiceServer interface {
 	ValidatePolicy(context.Context, *ValidatePolicyRequest) (*ValidatePolicyResponse, error)
 	// Reloads the configuration. If it is invalid, the current policy stays in use.
 	ReloadPolicy(context.Context, *ReloadPolicyRequest) (*ReloadPolicyResponse, error)
-	// Returns the replicas of the server's fleet, and whether they use the same policy.
+	// Returns the replicas in the server's fleet, and whether they use the same policy.
 	GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error)
 	mustEmbedUnimplementedPolicyServiceServer()
 }

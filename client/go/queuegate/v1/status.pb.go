@@ -22,8 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The error of a check in a batch. Has the fields and encoding of google.rpc.Status, without making the
-// contract depend on its file.
+// The error of a failed check in a batch. It has the fields and encoding of google.rpc.Status, but
+// does not make the contract depend on that message's file.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A gRPC status code, for example 14 for UNAVAILABLE.

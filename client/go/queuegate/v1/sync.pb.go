@@ -248,7 +248,8 @@ type SyncOpen struct {
 	// not decide under any other version.
 	Rules []uint32 `protobuf:"varint,6,rep,packed,name=rules,proto3" json:"rules,omitempty"`
 	// How long the caller may still decide from its last state after its lease has expired, while it
-	// reaches no server; 0 if it may not. Calls that wait for changes name such callers as StaleGate.
+	// cannot reach a server; 0 if it may not. Calls that wait for changes name such callers as
+	// StaleGate.
 	StaleMillis uint64 `protobuf:"varint,8,opt,name=stale_millis,json=staleMillis,proto3" json:"stale_millis,omitempty"`
 	// The caller's program and its version, such as `queuegate-hadoop/1.0.0`, for display. At most 64
 	// bytes.
@@ -469,15 +470,15 @@ func (x *SyncPing) GetCounts() *GateCounts {
 	return nil
 }
 
-// What a caller has decided since it started.
+// Counts of a caller's decisions since it started.
 type GateCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of decisions that it made in its own process.
 	Decided uint64 `protobuf:"varint,1,opt,name=decided,proto3" json:"decided,omitempty"`
-	// How many of them it made from its last state, without a lease.
+	// How many of these decisions it made from its last state, without a lease.
 	Stale uint64 `protobuf:"varint,2,opt,name=stale,proto3" json:"stale,omitempty"`
-	// The number of questions that neither the caller nor a server decided, so that a fallback did, such as
-	// YARN's own ACLs. Not set by callers without a fallback.
+	// The number of questions that neither the caller nor a server decided, and that a fallback, such
+	// as YARN's own ACLs, therefore decided. Not set by callers without a fallback.
 	Fallbacks     *uint64 `protobuf:"varint,3,opt,name=fallbacks,proto3,oneof" json:"fallbacks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -580,11 +581,11 @@ func (x *SyncApplied) GetSequence() uint64 {
 	return 0
 }
 
-// Releases the lease, after the caller has stopped deciding. It may decide again under a lease of its
-// next stream.
+// Releases the lease, after the caller has stopped deciding. It may decide again under a lease on
+// its next stream.
 type SyncRelease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True if the caller is closed: it does not decide again, not even from its last state.
+	// True if the caller is closed and will not decide again, not even from its last state.
 	Closed        bool `protobuf:"varint,1,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -906,8 +907,9 @@ type SyncOpened struct {
 	LeaseMillis uint32 `protobuf:"varint,3,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
 	// The time between pings, at most 5 000 ms. The Python and Go clients use at least 100 ms.
 	PingIntervalMillis uint32 `protobuf:"varint,4,opt,name=ping_interval_millis,json=pingIntervalMillis,proto3" json:"ping_interval_millis,omitempty"`
-	// The names of the server's partitions that the caller receives. If the server lacks one that the caller
-	// named, also the names of others that it has, at most 11, so that the caller's log can list them.
+	// The names of the server's partitions that the caller receives. If the server lacks one that the
+	// caller named, also the names of at most 11 other partitions, so that the caller's log can list
+	// them.
 	Partitions []string `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// Whether the caller may use groups given in a request, in partitions that use them. If not, it must
 	// not decide such requests.
@@ -1390,7 +1392,7 @@ func (x *CreatedQueueColumns) GetAdmin() []uint32 {
 // policies, a caller refuses a part if
 //
 // - it is not the first part, `removed` or `unchanged`, and contains a field that `first` does not list;
-// - columns that must have the same length do not have it in this part alone;
+// - columns that must have the same length differ in length within this part;
 // - its rows refer to names, levels or queues that neither it nor an earlier part contains;
 // - it contains queues, and an earlier part contains entries for created queues.
 //
@@ -1426,8 +1428,8 @@ type PolicyPart struct {
 	// Its depth is 0.
 	AmbiguousLevel uint32 `protobuf:"varint,16,opt,name=ambiguous_level,json=ambiguousLevel,proto3" json:"ambiguous_level,omitempty"`
 	// The next names of users, groups and services. The names of all parts form one table, as do the
-	// levels and the queues. Indexes start with the first part. A caller refuses a policy with an empty name,
-	// or with one that is sent twice.
+	// levels and the queues. Indexes start with the first part. A caller refuses a policy in which a
+	// name is empty or is sent twice.
 	Names []string `protobuf:"bytes,17,rep,name=names,proto3" json:"names,omitempty"`
 	// The next levels.
 	Levels *LevelColumns `protobuf:"bytes,18,opt,name=levels,proto3" json:"levels,omitempty"`
@@ -1669,7 +1671,7 @@ type Forget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the partition.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users, at most 10 000. If empty, all users of the partition.
+	// The users, at most 10 000. If empty, all users in the partition.
 	Users         []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -257,7 +257,7 @@ type InvalidateUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition whose groups to invalidate. Defaults to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users whose groups to invalidate, at most 10 000. If empty, all users of the partition.
+	// The users whose groups to invalidate, at most 10 000. If empty, all users in the partition.
 	Users []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	// Whether to wait until no caller of SyncService uses the invalidated groups, at most for the length
 	// of a lease, about 5 s. `stale_gates` names the exceptions.
@@ -324,8 +324,8 @@ type InvalidateUserGroupsResponse struct {
 	Dropped uint64 `protobuf:"varint,1,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	// The cursor of the change, for `at_least` in checks.
 	Cursor *Cursor `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
-	// they confirmed the change.
+	// With `wait`, the callers of SyncService and the replicas in the fleet whose leases expired
+	// before they confirmed the change.
 	WaitedOut []string `protobuf:"bytes,3,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
 	// With `wait`, the callers of SyncService that may still use the old groups, and for how long.
 	StaleGates    []*StaleGate `protobuf:"bytes,4,rep,name=stale_gates,json=staleGates,proto3" json:"stale_gates,omitempty"`

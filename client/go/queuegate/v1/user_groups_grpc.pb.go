@@ -27,7 +27,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Resolves users' groups, and invalidates cached ones.
+// Resolves users' groups, and invalidates cached groups.
 type UserGroupServiceClient interface {
 	// Resolves a user's groups with a partition's resolver, as a check does. An unknown user is an
 	// `outcome` rather than an error.
@@ -68,7 +68,7 @@ func (c *userGroupServiceClient) InvalidateUserGroups(ctx context.Context, in *I
 // All implementations must embed UnimplementedUserGroupServiceServer
 // for forward compatibility.
 //
-// Resolves users' groups, and invalidates cached ones.
+// Resolves users' groups, and invalidates cached groups.
 type UserGroupServiceServer interface {
 	// Resolves a user's groups with a partition's resolver, as a check does. An unknown user is an
 	// `outcome` rather than an error.

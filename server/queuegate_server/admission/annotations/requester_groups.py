@@ -140,7 +140,7 @@ class RequesterGroups:
     async def _directory(
         self, served: ServedPartition, user: str, deadline: float, *, verified: bool
     ) -> Sequence[str] | str:
-        """Return the resolver's groups of a user, or a string that says why they are unknown."""
+        """Return a user's groups from the resolver, or a string that says why they are unknown."""
         if fault := name_fault(user):
             return f"the user name {fault}"
         groups = served.groups

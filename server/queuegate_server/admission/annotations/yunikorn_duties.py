@@ -80,9 +80,9 @@ def add_duties(
 
 
 def _labels(pod: PodMetadata, namespace: str, *, is_unique: bool) -> dict[str, str]:
-    """Return a pod's labels with an application ID, and with each name under its old key as well.
+    """Return a pod's labels, adding an application ID if it has none.
 
-    The old keys are for YuniKorn up to 1.5.
+    Labels that YuniKorn has renamed are also set under their old keys, for versions up to 1.5.
     """
     labels = dict(pod.labels)
     if not pod.has_application_id:

@@ -45,13 +45,13 @@ class KnownKind(BaseModel):
     resource: str
     """The plural name of its resource in the API."""
     role: Literal["pod", "workload", "template", "other"]
-    """`pod`: a built-in kind that is a pod or contains a template of pods. `workload`: a custom
+    """`pod`: a built-in kind that is a pod or contains a pod template. `workload`: a custom
     kind from whose templates operators create pods. `template`: a custom kind with templates,
     labels or annotations that reach pods only through a reference from another object, by being
-    copied into another object, or by selecting the pods. `other`: a kind without templates of pods,
+    copied into another object, or by selecting the pods. `other`: a kind without pod templates,
     with fields or labels that matter."""
     labels_become_pods: bool = False
-    """Whether its own labels are, or become, labels of pods."""
+    """Whether its own labels are, or become, pod labels."""
     labels_go_to: Literal["", "referrers", "any pods"] = ""
     """The pods of other objects that get its templates or labels: those of objects that refer to
     it, or any pods that it selects, so that its project may meet any node pool."""
@@ -100,9 +100,9 @@ def _of_role(role: str) -> tuple[Kind, ...]:
 NAMESPACE: Final[Kind] = ("", "Namespace")
 POD: Final[Kind] = ("", "Pod")
 RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplate")
-"""A kind that is not a template of pods: a controller copies its labels to ResourceClaims."""
+"""A kind that is not a pod template: a controller copies its labels to ResourceClaims."""
 POD_KINDS: Final[Sequence[Kind]] = _of_role("pod")
-"""The built-in kinds that are pods or contain templates of pods."""
+"""The built-in kinds that are pods or contain pod templates."""
 WORKLOAD_KINDS: Final[Sequence[Kind]] = _of_role("workload")
 """The custom kinds from whose templates operators create pods."""
 TEMPLATE_KINDS: Final[Sequence[Kind]] = _of_role("template")
@@ -112,7 +112,7 @@ RESOURCES: Final[Mapping[Kind, str]] = {kind: each.resource for kind, each in KN
 METADATA_OF_POD_KINDS: Final[frozenset[Kind]] = frozenset(
     {("", "Binding"), *(kind for kind, each in KNOWN_KINDS.items() if each.labels_become_pods)}
 )
-"""The kinds whose own labels are, or become, labels of pods. Not all operators copy annotations."""
+"""The kinds whose own labels are, or become, pod labels. Not all operators copy annotations."""
 
 
 class HiddenPlace(NamedTuple):

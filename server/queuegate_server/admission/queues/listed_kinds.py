@@ -33,7 +33,7 @@ TEMPLATES: Final[Sequence[Resource]] = tuple(
         ((kind[0], RESOURCES[kind]) for kind in (*WORKLOAD_KINDS, *TEMPLATE_KINDS)), key="/".join
     )
 )
-"""Custom resources with templates of pods, whose labels a matchCondition cannot search."""
+"""Custom resources with pod templates, whose labels a matchCondition cannot search."""
 
 REVISIONS: Final[Resource] = ("apps", "controllerrevisions")
 """Contain templates of StatefulSets and DaemonSets; their data cannot change."""

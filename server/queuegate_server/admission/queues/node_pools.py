@@ -81,7 +81,7 @@ class NodePools:
     searches_own_labels: bool
     """Whether to search the object's own labels, because its pods get them."""
     searches_templates: bool
-    """Whether to search the labels in the templates of pods that the object contains."""
+    """Whether to search the labels in the object's pod templates."""
     new_owners: str
     """The UIDs of the new owners. Each name contains them, so that an update with a new owner, who
     may have another project, counts as naming a new queue."""

@@ -63,7 +63,7 @@ class KeyPlace(NamedTuple):
     ignored_in: frozenset[Kind] = frozenset()
     """Kinds in whose own metadata the scheduler ignores the key."""
     is_read_in_templates: bool = True
-    """Whether the scheduler reads the key in templates of pods."""
+    """Whether the scheduler reads the key in pod templates."""
     joined_label: str = ""
     """A label. Each of its values in the object adds a name: the key's value, a hyphen, and that
     value."""

@@ -1,4 +1,4 @@
-"""Reads the properties that set labels and annotations of pods in Spark and Flink. Pure.
+"""Reads the properties that set pod labels and annotations in Spark and Flink. Pure.
 
 The rules come from Spark's `SparkSubmitArguments` and `KubernetesUtils`, the Spark operator's
 `submission.go`, Flink's `StructuredOptionsSplitter`, `ConfigurationUtils` and
@@ -26,7 +26,7 @@ no property that sets a label has a longer name."""
 _SPARK_KEY: Final = re.compile(
     r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)", re.DOTALL
 )
-"""A property of Spark that sets a label or annotation of a pod."""
+"""A Spark property that sets a pod label or annotation."""
 _SPARK_TEMPLATES: Final = frozenset(
     {
         "spark.kubernetes.driver.podTemplateFile",
@@ -38,7 +38,7 @@ _SPARK_TEMPLATES: Final = frozenset(
 _FLINK_KEY: Final = re.compile(
     r"kubernetes\.(?:jobmanager|taskmanager)\.(labels|annotations)(?:\.(.+))?", re.DOTALL
 )
-"""A property of Flink that sets labels or annotations of pods: all of them, or the one whose key
+"""A Flink property that sets pod labels or annotations: all of them, or the one whose key
 follows."""
 _FLINK_TEMPLATE: Final = "kubernetes.pod-template-file"
 """The prefix of the names of properties that contain the path of a pod's template."""

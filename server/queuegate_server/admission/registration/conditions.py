@@ -57,7 +57,7 @@ CONTENT_CHANGES: Final = (
     "&& object[?member] != oldObject[?member])))"
 )
 """A member of an object, except its metadata, changes. A change of its status is included unless
-the status has its own subresource: some operators, such as Argo's, take templates of pods from the
+the status has its own subresource: some operators, such as Argo's, take pod templates from the
 status."""
 _OWNERS: Final = ".?metadata.?ownerReferences"
 OWNERS_CHANGE: Final = (

@@ -26,7 +26,7 @@ final class Failures {
       "the certificate of %s has expired, or is not valid yet: renew it on the server, or set this machine's"
           + " clock if that is wrong";
   private static final String WRONG_NAME =
-      "the certificate of %s is for another name: set the name in it with TlsConfig.withServerName";
+      "the certificate of %s is for a different name: set the name in it with TlsConfig.withServerName";
   private static final String NO_TLS =
       "%s does not speak TLS: connect without TLS, or to another port";
   private static final String CLOSED_TLS =

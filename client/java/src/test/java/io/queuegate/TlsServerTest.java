@@ -78,7 +78,7 @@ class TlsServerTest {
       expect(trusting, unavailable, "withCertificate");
       expect(null, unavailable, "if it requires TLS, set");
       expect(known.withCaFile(Server.tls("other-ca.pem").toString()), unavailable, "is not trusted: set");
-      expect(known.withServerName("a.test"), unavailable, "is for another name");
+      expect(known.withServerName("a.test"), unavailable, "is for a different name");
       try (Client named = asking(known.withServerName("queuegate.test"), "")) {
         assertTrue(named.check(SUE).allowed());
       }
