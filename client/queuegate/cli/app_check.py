@@ -188,7 +188,7 @@ def _missing_queue_line(
 def _spark_fault(
     of_yarn: Mapping[str, object], of_spark: Mapping[str, object], properties: Sequence[str]
 ) -> str:
-    """Describe what is wrong with the options of a check with --spark; return "" if nothing is."""
+    """Return a fault in the options of a check with --spark, or "" if there is none."""
     if given := [option for option, value in of_yarn.items() if value]:
         return f"{', '.join(given)}: not allowed with --spark, which takes {', '.join(of_spark)}"
     if not all("=" in text for text in properties):
@@ -199,8 +199,7 @@ def _spark_fault(
 
 
 def _yarn_fault(of_yarn: Mapping[str, object], of_spark: Mapping[str, object]) -> str:
-    """Describe what is wrong with the options of a check without --spark; return "" if nothing is.
-    """
+    """Return a fault in the options of a check without --spark, or "" if there is none."""
     if given := [option for option, value in of_spark.items() if value]:
         return f"{', '.join(given)}: only allowed with --spark"
     if not (of_yarn["--queue"] and of_yarn["--owner"]):

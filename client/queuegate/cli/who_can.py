@@ -201,8 +201,7 @@ def _without_resolver(client: "ClientMethods", page: UserPage, asked: _Question)
 
 
 def _incomplete(pages: Sequence[UserPage]) -> Problem | None:
-    """Return a problem that says which groups' members are unknown, and why; None if all are known.
-    """
+    """Return a problem that says which groups' members are unknown and why, or None."""
     partial = [page for page in pages if not page.complete]
     if not partial:
         return None

@@ -268,8 +268,8 @@ class Reflector:
             return self.session.release(clock(), closed=True)
 
     def abandon(self) -> None:
-        """Stop making local decisions in a forked child, because it receives no messages. Takes no
-        lock, because another thread may have held the lock at the time of the fork.
+        """Stop making local decisions in a forked child, because it receives no messages. Does not
+        take the lock, because another thread may have held it at the time of the fork.
         """
         self.is_closed = True
         self.session.lease_until = -math.inf

@@ -61,7 +61,7 @@ class Template(NamedTuple):
 
     kind: TemplateKind
     path: str
-    """The path of the queues to whose children the template applies. Its last levels may be `*`."""
+    """The path of the queues whose children the template applies to. Its last levels may be `*`."""
     submit_acl: str | None
     admin_acl: str | None
 

@@ -1,8 +1,8 @@
 """Decide who may use a queue.
 
 A queue's own ACLs and those of all its ancestors grant access; `granting` in `queue.py` defines
-which of them grant which kind, and `chain.py` the order of evaluation. Submission to YuniKorn's
-recovery queue or any queue below it is always denied.
+which of these ACLs grant which kind of access, and `chain.py` defines the order of evaluation.
+Submission to YuniKorn's recovery queue or any queue below it is always denied.
 """
 
 from collections.abc import Iterable, Sequence

@@ -821,8 +821,8 @@ class ExplainQueueAccessResponse(_message.Message):
     WILL_BE_CREATED_FIELD_NUMBER: _builtins.int
     IS_PARENT_FIELD_NUMBER: _builtins.int
     evaluated_queue: _builtins.str
-    """The requested queue, if it exists or will be created, or its nearest existing ancestor. In lower
-    case in YuniKorn.
+    """The requested queue if it exists or will be created, otherwise its nearest existing ancestor.
+    In lower case in YuniKorn.
     """
     will_be_created: _builtins.bool
     """True if YARN will create the queue on submission, with ACLs from templates."""
@@ -1065,8 +1065,9 @@ class ListedUser(_message.Message):
     further: _builtins.int
     """The number of further entries that grant access."""
     confirmed: _builtins.bool
-    """True if the server has just run a check for this user that granted access. If false, an ACL or the
-    directory lists the user, but the user's groups could not be looked up; see `detail`.
+    """True if the server has just run a check for this user, and the check granted access. If false,
+    an ACL or the directory lists the user, but the user's groups could not be looked up; see
+    `detail`.
     """
     detail: _builtins.str
     """Why the user is not confirmed, in words."""
@@ -1271,7 +1272,7 @@ class SparkApplication(_message.Message):
     spark_user: _builtins.str
     """The user on whose behalf the application runs (`SPARK_USER`, or the Hadoop login name)."""
     process_user: _builtins.str
-    """The operating system user of the application's process."""
+    """The operating system user who owns the application's process."""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The application's properties, such as `spark.ui.view.acls`, which override the partition's
@@ -1518,7 +1519,7 @@ class ApplicationStep(_message.Message):
     list: Global___ApplicationList.ValueType
     """The source of the list."""
     queue: _builtins.str
-    """The path of the queue, for a queue's ACL."""
+    """For a queue's ACL, the path of the queue."""
     acl_text: _builtins.str
     """The text of the list."""
     granted: _builtins.bool

@@ -1,4 +1,4 @@
-"""Requests to the Kubernetes API with the account of a pod."""
+"""Sends requests to the Kubernetes API with a pod's service account."""
 
 import json
 import ssl
@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.error import HTTPError, URLError
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet mounts the token and the CA of a pod's account."""
+"""Where the kubelet mounts the token and the CA for a pod's service account."""
 URL: Final = "https://kubernetes.default.svc"
 _MAX_BYTES: Final = 2 * 1024 * 1024
 
@@ -31,7 +31,7 @@ class KubernetesApi:
 
     url: str
     account: Path
-    """The folder that contains the `token` and `ca.crt` of the account."""
+    """The folder that contains the account's `token` and `ca.crt`."""
     seconds: float
     """The time limit for connecting, and for each part of a response."""
 

@@ -23,7 +23,7 @@ from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.settings.load import PREFIX, SettingsError, load_with_origins
 
 VARIABLES: Final = f"{PREFIX}ADMISSION"
-"""The prefix of variables that set options of `admission`."""
+"""The prefix of environment variables that set options of `admission`."""
 _OPTIONS: Final = frozenset(
     f"{VARIABLES}_{option}"
     for option in ("DEFAULTS", "CONFIGS", "NAMESPACE_ANNOTATIONS", "API_SERVER", "SERVICE_ACCOUNT")
@@ -129,7 +129,7 @@ def manifest(
 
 
 def settings_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the variables of `admission`'s options, which are not
+    """Return the environment without the variables for options of `admission`, which are not
     settings.
     """
     return {name: value for name, value in environment.items() if name not in _OPTIONS}

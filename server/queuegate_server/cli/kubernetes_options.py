@@ -1,4 +1,4 @@
-"""Options about the webhook's objects in Kubernetes."""
+"""Options for the webhook's objects in Kubernetes."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""The part of `source-check` for LDAP, which asks every server."""
+"""The LDAP part of `source-check`, which queries every server."""
 
 import os
 from collections.abc import Iterator

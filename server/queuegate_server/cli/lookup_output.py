@@ -28,7 +28,7 @@ class Step(Protocol):
 
     @property
     def fault(self) -> str:
-        """The reason for a failure; empty on success."""
+        """The cause of a failure; empty on success."""
 
     @property
     def advice(self) -> str:
@@ -53,7 +53,7 @@ def show_outcome(
 ) -> None:
     """Print a lookup's outcome, warnings about groups that users may have by mistake, and notes.
 
-    `is_for_yunikorn` states whether a policy is for YuniKorn, whose ACLs accept fewer names.
+    `is_for_yunikorn` says whether a policy is for YuniKorn, whose ACLs accept fewer names.
     """
     more: list[str] = []
     if isinstance(outcome, KnownUser):

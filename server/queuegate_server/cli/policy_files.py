@@ -272,8 +272,8 @@ def _lint(
     *,
     users: RequestedUsers | None,
 ) -> list[Diagnostic]:
-    """Return a file's diagnostics. If it is a valid policy, append it to `linted`; if it is one
-    with errors, note in `users` that its names are not compared with them.
+    """Return a file's diagnostics. If the file is a valid policy, append it to `linted`; if it is a
+    policy with errors, note in `users` that its names are not compared with the users.
     """
     kind = format_name or detect_file_format(data)
     if users is not None:
@@ -346,7 +346,8 @@ def _report(
     """Print all diagnostics, and a summary on stderr; return the exit status.
 
     A diagnostic is printed once, even if its file, such as a yarn-site.xml, is read repeatedly.
-    The summary counts the checked files, but not files read with them, such as a yarn-site.xml.
+    The summary counts the checked files, but not the files read along with them, such as a
+    yarn-site.xml.
     """
     all_diagnostics: list[Diagnostic] = []
     files: set[str] = set()

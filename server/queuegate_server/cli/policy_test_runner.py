@@ -82,7 +82,7 @@ def run_file(file: Path) -> tuple[list[PolicyTestOutcome], list[str]]:
 
 
 _EVALUATED_QUEUE: Final = "evaluated_queue"
-"""The key with which a test says that the queue need not exist, and which queue decides then."""
+"""The key by which a test says that its queue need not exist, and which queue then decides."""
 _GROUPS_WITHOUT_RESOLVER: Final = {
     YUNIKORN_DEFAULT: "one group, named after the user",
     YARN_DEFAULT: "no groups",
@@ -113,7 +113,7 @@ def _notes(file: str, settings: Settings, without: Mapping[str, str]) -> Iterato
 def _failure(
     client: OfflineClient, file: str, expected: Expectation, groups: tuple[str, ...] | None
 ) -> tuple[Diagnostic, list[str]] | None:
-    """Return an error and lines that explain the decision, or None if it is as expected."""
+    """Return an error and lines that explain the decision; None if the decision is as expected."""
     shown: list[str] = []
     remedy = ""
     options: dict[str, Any] = {
@@ -168,7 +168,7 @@ def _failure(
 def _created(snapshot: Snapshot, expected: Expectation) -> str:
     """Return the path of the test's queue if only YARN will create it; otherwise "".
 
-    Under Kubernetes' RBAC, a queue that a grant names need not exist.
+    Under Kubernetes RBAC, a queue that a grant names need not exist.
     """
     partition = snapshot.find(expected.partition).partition
     path = partition.canonical_path(expected.queue)

@@ -268,7 +268,7 @@ def _announcement(
 def _client_command() -> str:
     """Return the path of the client installed beside this command, or `queuegate` if there is none.
 
-    The path is relative if the client is below the working directory.
+    The path is relative if the client is under the working directory.
     """
     script = Path(sys.argv[0]).with_name("queuegate").absolute()
     if not script.is_file():

@@ -79,7 +79,7 @@ def _settings(config: Path, overrides: tuple[str, ...]) -> Settings:
 
 
 def _is_yunikorn(source: PolicySource) -> bool:
-    """Return whether a policy that the settings name is YuniKorn's; False if it is unreadable."""
+    """Return whether a policy named in the settings is for YuniKorn; False if it is unreadable."""
     if source.format is not None or source.path is None:
         return source.is_set and source.format in {None, YUNIKORN}
     try:
@@ -165,7 +165,9 @@ class _Confirmation:
 
 
 async def _can_follow(changes: Following) -> bool:
-    """Follow a source until it confirms this. Print the result, and return whether it succeeded."""
+    """Follow a source until it confirms that it is followed. Print the result, and return whether
+    this succeeded.
+    """
     sink = _Confirmation()
     following = asyncio.ensure_future(changes(sink))
     confirmed = asyncio.create_task(sink.is_followed.wait())

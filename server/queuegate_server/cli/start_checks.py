@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from queuegate_server.policystore.reloader import PolicyReview
 
 FileResult = tuple[str, Iterable[Diagnostic] | OSError]
-"""A file's name, with the file's diagnostics or the reason why it cannot be read."""
+"""A file's name, with the file's diagnostics or the error from reading it."""
 
 RESOLVER_KEY: Final = b"usergroupresolver"
 """The key contained in every policy that names a resolver."""
@@ -90,7 +90,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
 
 
 def _notes(settings: Settings) -> Iterator[Diagnostic]:
-    """Yield notes on YARN's policies in the settings. Skips unreadable files, which are errors."""
+    """Yield notes on YARN policies in the settings. Skips unreadable files, which are errors."""
     for source in settings.sources:
         if source.yarn_site is None or source.path is None:
             continue
@@ -122,14 +122,14 @@ def webhook_warnings(settings: Settings, source_map: SourceMap) -> Iterator[Diag
 
 
 def absent_policy_files(settings: Settings) -> list[Path]:
-    """Return the files and folders of the policies that do not exist on this machine."""
+    """Return the policies' files and folders that do not exist on this machine."""
     paths = [path for location, path in _files(settings) if location[0] in _POLICIES]
     # Unlike `os.path.exists`, `Path.exists` can raise if a folder in the path cannot be entered.
     return [path for path in paths if not os.path.exists(path)]  # noqa: PTH110
 
 
 def relative_absent_policy_files(settings: Settings, source_map: SourceMap) -> list[Diagnostic]:
-    """Return an error for each absent file of a policy whose path is relative.
+    """Return an error for each absent policy file whose path is relative.
 
     An absolute path may exist only in the webhook's pod. A relative path starts at the working
     directory, both here and in the pod.
@@ -148,7 +148,7 @@ def relative_absent_policy_files(settings: Settings, source_map: SourceMap) -> l
 
 
 def _policy_review(settings: Settings, source_map: SourceMap) -> "PolicyReview | None":
-    """Return the review of policies by a webhook with these settings."""
+    """Return the review that a webhook with these settings makes of its policies."""
     if not settings.admission.needs_policy:
         return None
     # Imported here for the same reasons.
@@ -355,7 +355,7 @@ def _audit_faults(
 
 
 def _not_served(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
-    """Yield a warning for each policy that a server refuses."""
+    """Yield a warning for each policy that a server refuses to serve."""
     for position, source in enumerate(settings.sources):
         if source.kubernetes is not None and source.kubernetes.manifests:
             above: Location = ("policies", position) if settings.policies else ("policy",)

@@ -47,8 +47,9 @@ class RequestedUsers:
     has_directory: bool
     """Whether all users in the directory are included."""
     missing: list[str] = field(default_factory=list)
-    """Why a result is incomplete: which users of the directory are missing (`groups_by_partition`),
-    and which policies `lint` could not compare with the users."""
+    """Why a result is incomplete: which of the directory's users are missing
+    (`groups_by_partition`), and which policies `lint` could not compare with the users.
+    """
 
     @property
     def names(self) -> frozenset[str]:
@@ -152,7 +153,7 @@ async def _resolve(
 async def _all_users(partition: str, resolver: GroupResolver, missing: list[str]) -> Iterable[str]:
     """Return the resolver's users whose names are allowed in requests. Raises Failure.
 
-    Adds to `missing` why users are missing.
+    If users are missing, adds the reasons to `missing`.
     """
     from queuegate_server.rpc.validation import is_valid_user_name  # noqa: PLC0415 - as above
 

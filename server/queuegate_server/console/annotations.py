@@ -36,7 +36,7 @@ class Annotations:
     places: Mapping[AclKey, Place] = field(default_factory=dict)
     findings: tuple[Diagnostic, ...] = ()
     missing: str = ""
-    """The reason why annotations are missing; empty if none are."""
+    """Why annotations are missing; empty if none are."""
 
     def place(self, key: AclKey) -> str:
         """Return an ACL's `file:line:column`, or a note that it is a default; empty if unknown."""
@@ -62,7 +62,7 @@ class Annotator:
         self._task: asyncio.Task[Annotations] | None = None
 
     async def annotations(self, snapshot: Snapshot) -> Annotations:
-        """Return a policy's annotations, or the reason why they are unavailable."""
+        """Return a policy's annotations, or the reason that they are unavailable."""
         revision, checksum = snapshot.policy.revision, snapshot.policy.checksum
         if self._task is None or self._revision != revision:
             texts = self._texts()

@@ -210,7 +210,7 @@ class ConsoleSite:
         """
         if has_long_query(request):
             raise web.HTTPBadRequest
-        # A page of another site cannot make the browser send a token in a header.
+        # Another site's page cannot make the browser send a token in a header.
         if self._authenticator.knows_token(HttpCall(request, None, local_port=False)):
             return
         if self._local_port and not is_loopback_host(request):

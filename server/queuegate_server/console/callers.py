@@ -1,4 +1,4 @@
-"""Which requests for pages a browser sends on behalf of another site."""
+"""Detects requests that a browser sends on behalf of another site."""
 
 from aiohttp import web
 

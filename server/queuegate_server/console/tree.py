@@ -129,7 +129,7 @@ async def similar(partition: Partition, path: str, above: str) -> str:
     Args:
         partition: The partition.
         path: The path of the missing queue, as in the request.
-        above: Its nearest existing ancestor, below which queues are compared.
+        above: Its nearest existing ancestor. Only queues below it are compared.
     """
     start = bisect.bisect_left(partition.paths, above + SEPARATOR)
     end = bisect.bisect_left(partition.paths, above + _AFTER, start)

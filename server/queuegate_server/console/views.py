@@ -41,7 +41,7 @@ class Services:
     addresses: Sequence[str]
     """The gRPC addresses; empty until bound."""
     http_addresses: Sequence[str]
-    """The addresses of HTTP; empty until bound, and unless it is configured."""
+    """The HTTP addresses; empty until bound, or if HTTP is not configured."""
     http_counts: Mapping[tuple[str, int], int]
     """The number of responses over HTTP by endpoint and status."""
     sign_ins: dict[str, int]

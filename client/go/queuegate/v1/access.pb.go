@@ -1486,8 +1486,8 @@ type ExplainQueueAccessResponse struct {
 	Steps []*ExplainStep `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
 	// The origin of the groups.
 	Groups *ExplainGroups `protobuf:"bytes,3,opt,name=groups,proto3" json:"groups,omitempty"`
-	// The requested queue, if it exists or will be created, or its nearest existing ancestor. In lower
-	// case in YuniKorn.
+	// The requested queue if it exists or will be created, otherwise its nearest existing ancestor.
+	// In lower case in YuniKorn.
 	EvaluatedQueue string `protobuf:"bytes,4,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
 	// True if YARN will create the queue on submission, with ACLs from templates.
 	WillBeCreated bool `protobuf:"varint,5,opt,name=will_be_created,json=willBeCreated,proto3" json:"will_be_created,omitempty"`
@@ -1942,8 +1942,9 @@ type ListedUser struct {
 	Via []*AccessGrant `protobuf:"bytes,2,rep,name=via,proto3" json:"via,omitempty"`
 	// The number of further entries that grant access.
 	Further uint32 `protobuf:"varint,3,opt,name=further,proto3" json:"further,omitempty"`
-	// True if the server has just run a check for this user that granted access. If false, an ACL or the
-	// directory lists the user, but the user's groups could not be looked up; see `detail`.
+	// True if the server has just run a check for this user, and the check granted access. If false,
+	// an ACL or the directory lists the user, but the user's groups could not be looked up; see
+	// `detail`.
 	Confirmed bool `protobuf:"varint,4,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// Why the user is not confirmed, in words.
 	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -2301,7 +2302,7 @@ type SparkApplication struct {
 	Properties map[string]string `protobuf:"bytes,1,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The user on whose behalf the application runs (`SPARK_USER`, or the Hadoop login name).
 	SparkUser string `protobuf:"bytes,2,opt,name=spark_user,json=sparkUser,proto3" json:"spark_user,omitempty"`
-	// The operating system user of the application's process.
+	// The operating system user who owns the application's process.
 	ProcessUser   string `protobuf:"bytes,3,opt,name=process_user,json=processUser,proto3" json:"process_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2833,7 +2834,7 @@ type ApplicationStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The source of the list.
 	List ApplicationList `protobuf:"varint,1,opt,name=list,proto3,enum=queuegate.v1.ApplicationList" json:"list,omitempty"`
-	// The path of the queue, for a queue's ACL.
+	// For a queue's ACL, the path of the queue.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The text of the list.
 	AclText string `protobuf:"bytes,3,opt,name=acl_text,json=aclText,proto3" json:"acl_text,omitempty"`

@@ -96,7 +96,7 @@ class RequesterGroups:
         self._recent.add(request.user, written, self._lifetime())
         accepted = {written, *(self._recent.find(request.user) or ())}
         if settings.on_outage == "kubernetes":
-            # Another process may have written these while the directory did not answer.
+            # Another process may have written these while the directory was not responding.
             accepted.add(stated.groups)
         return OwnGroups(written, frozenset(accepted))
 
@@ -130,7 +130,8 @@ class RequesterGroups:
                 f"admission.user_info.partition: {quoted(served.partition.name)} is a YARN cluster;"
                 " name a partition of a YuniKorn policy"
             )
-        # The revision, since a reference to the partition would keep a replaced policy in memory.
+        # Use the revision, because a reference to the partition would keep a replaced policy in
+        # memory.
         key = (snapshot.policy.revision, served.partition.name)
         if self._usable is None or self._usable[0] != key or _has_failed(self._usable[1]):
             collecting = asyncio.create_task(asyncio.to_thread(UsableGroups, served.partition))

@@ -1,4 +1,4 @@
-"""Decodes the AdmissionReviews of the endpoints for annotations. Pure.
+"""Decodes AdmissionReviews for the annotation endpoints. Pure.
 
 Bodies are decoded on the event loop, so decoding must be cheap for any input. msgspec decodes only
 the members that the rules inspect (3 MiB in 10 ms, without extra memory).

@@ -1,4 +1,4 @@
-"""The endpoints /mutate, /validate and /validate-conf, which YuniKorn's own webhook has as well."""
+"""The endpoints /mutate, /validate and /validate-conf, which YuniKorn's own webhook also has."""
 
 import asyncio
 import logging
@@ -66,7 +66,7 @@ class AnnotationReviews:
     _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def endpoints(self) -> list[Endpoint]:
-        """Return the endpoints. Their lookups have time limits of their own."""
+        """Return the endpoints. Their lookups have their own time limits."""
         reviews: Mapping[str, _Review] = {
             "/mutate": partial(self._decide, self._mutate, writes=True),
             "/validate": partial(self._decide, verify, writes=False),

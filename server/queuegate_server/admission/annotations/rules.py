@@ -70,7 +70,7 @@ class OwnGroups:
     written: tuple[str, ...]
     """The groups to write, starting with the primary group."""
     accepted: frozenset[tuple[str, ...]]
-    """The lists of groups that an annotation of the requester may have."""
+    """The lists of groups that the requester's annotation may contain."""
 
 
 UNKNOWN_GROUPS: Final = OwnGroups((), frozenset())
@@ -183,9 +183,10 @@ class Scope:
         return info.user == self.request.user and info.groups in groups.accepted
 
     def foreign_group(self, annotation: str | None) -> str | None:
-        """Return the first group in the requester's annotation that `own` may not list.
+        """Return the first group in the requester's annotation that `own` would not list.
 
-        Return None if the annotation names another user. Raises the same exceptions as `is_own`.
+        Return None if the annotation names a different user. Raises the same exceptions as
+        `is_own`.
         """
         groups = self._own_groups()
         if groups is None or annotation is None:

@@ -16,7 +16,7 @@ from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.formats.yunikorn.placement import MAX_PATTERN
 
 _MAX_LISTS: Final = 4
-"""The maximum number of lists of groups that are remembered for a user."""
+"""The maximum number of lists of groups remembered for a user."""
 MAX_USERS: Final = 10_000
 """The maximum number of users whose groups are remembered."""
 
@@ -63,15 +63,17 @@ class UsableGroups:
 
 
 def _compiled(pattern: str) -> Any:
-    """Return a compiled pattern; None for one that was not checked, which any group may match."""
+    """Return a compiled pattern, or None for an unchecked pattern, which any group may match."""
     return None if len(pattern) > MAX_PATTERN else go_regexp.compile_pattern(pattern)
 
 
 class RecentGroups:
-    """The groups that users had within the lifetime of cached groups, up to a maximum number."""
+    """The groups that users had within the lifetime of cached groups, for a limited number of
+    users.
+    """
 
     def __init__(self, clock: Callable[[], float], max_users: int = MAX_USERS) -> None:
-        """Create an empty memory.
+        """Create an empty store.
 
         Args:
             clock: A monotonic clock in seconds.
@@ -103,7 +105,7 @@ class RecentGroups:
             self._users.popitem(last=False)
 
     def find(self, user: str) -> frozenset[tuple[str, ...]] | None:
-        """Return the lists of groups that a user had recently; None if none is remembered."""
+        """Return the lists of groups that a user had recently; None if there are none."""
         now = self._clock()
         lists = self._users.get(user, {}).items()
         return frozenset(groups for groups, until in lists if now < until) or None

@@ -36,10 +36,11 @@ SCHEDULER: Final = "yunikorn"
 _OLD_KEYS: Final = {APPLICATION_ID: "applicationId", "yunikorn.apache.org/queue": "queue"}
 _IGNORED_PATH: Final = "/metadata/annotations/yunikorn.apache.org~1ignore-application"
 _MAX_ID: Final = 63
-"""The maximum length of a label's value."""
+"""The maximum length of a label value."""
 _MAX_NAMESPACE: Final = 26
 _UNIQUE: Final = "-uniqueautogen"
-"""The suffix that the scheduler replaces by the pod's UID, which admission does not know yet."""
+"""The suffix that the scheduler replaces with the pod's UID, which is not yet known at admission.
+"""
 
 
 def add_duties(
@@ -94,12 +95,12 @@ def _labels(pod: PodMetadata, namespace: str, *, is_unique: bool) -> dict[str, s
 
 
 def application_id(namespace: str, *, is_unique: bool) -> str:
-    """Return the ID for pods that have none.
+    """Return the application ID for pods that have none.
 
     Args:
         namespace: The pod's namespace.
-        is_unique: Whether each pod becomes an application of its own, instead of one for all pods
-            in the namespace.
+        is_unique: Whether each pod becomes its own application, instead of all pods in the
+            namespace forming a single one.
     """
     if is_unique:
         return f"{namespace[:_MAX_NAMESPACE]}{_UNIQUE}"

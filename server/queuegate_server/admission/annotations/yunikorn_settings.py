@@ -13,8 +13,9 @@ from queuegate_server.formats.yunikorn import go_regexp
 
 MAX_PATTERN_CHARACTERS: Final = 64 * 1024
 MAX_PATTERNS: Final = 1_000
-"""The maximum number of patterns per list. Limited because each name is matched against all of
-them."""
+"""The maximum number of patterns per list. Limited, because each name is matched against all of
+them.
+"""
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"
@@ -109,8 +110,9 @@ class YuniKornSettings:
     trust_controllers: bool
     """Whether system users may set the annotation."""
     generate_unique_app_id: bool
-    """Whether each pod without an application ID becomes an application of its own, instead of one
-    per namespace. Used if `admission.yunikorn.enabled` is set."""
+    """Whether each pod without an application ID becomes its own application, instead of one
+    application per namespace. Used if `admission.yunikorn.enabled` is set.
+    """
     system_users: Patterns
     """The accounts of Kubernetes controllers."""
     external_users: Patterns
@@ -129,12 +131,14 @@ class YuniKornSettings:
     """The labels from which a scheduler may take the user."""
 
     def processes(self, namespace: str) -> bool:
-        """Return whether the patterns select a namespace. Its annotations may say otherwise."""
+        """Return whether the patterns select a namespace. Its annotations may override them."""
         return is_selected(namespace, self.process_namespaces, self.bypass_namespaces)
 
 
 def is_selected(namespace: str, wanted: Patterns, unwanted: Patterns) -> bool:
-    """Return whether patterns select a namespace; if there are no wanted ones, all are wanted."""
+    """Return whether patterns select a namespace. If there are no `wanted` patterns, all namespaces
+    are wanted.
+    """
     return (not wanted or wanted.match(namespace)) and not unwanted.match(namespace)
 
 

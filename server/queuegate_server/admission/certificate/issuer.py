@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 CHAIN: Final = "tls.crt"
 KEY: Final = "tls.key"
 AUTHORITIES: Final = "ca.crt"
-"""The keys of the Secret. AUTHORITIES begins with the CA of the certificate in CHAIN."""
+"""The keys in the Secret. AUTHORITIES begins with the CA that signed the certificate in CHAIN."""
 LIFETIME: Final = timedelta(days=365)
 RENEWED_BEFORE: Final = timedelta(days=120)
 """A certificate is replaced when it expires sooner than this."""
 _CLOCK_SKEW: Final = timedelta(hours=1)
-"""How far the start of validity is set back, for machines whose clocks are slow."""
+"""How far the start of validity is backdated, for machines whose clocks are slow."""
 
 
 def why_renew(files: Mapping[str, bytes], host: str, now: datetime) -> str:
@@ -66,8 +66,8 @@ def issue(host: str, now: datetime, before: Mapping[str, bytes]) -> dict[str, by
     Args:
         host: The name of the webhook's Service, NAME.NAMESPACE.svc.
         now: The current time, with a time zone.
-        before: The content that is replaced. Its CA remains trusted until it expires, because
-            servers present its certificate until they have read the new one.
+        before: The content to replace. Its CA remains trusted until it expires, because servers
+            present the old certificate until they have read the new one.
     """
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
@@ -86,7 +86,7 @@ def issue(host: str, now: datetime, before: Mapping[str, bytes]) -> dict[str, by
     )
     hosts = [x509.DNSName(each) for each in (host, f"{host}.cluster.local")]
     issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
-    # A common name has at most 64 characters; clients read the alternative names only.
+    # A common name has at most 64 characters; clients read only the alternative names.
     certificate = (
         _builder(_named("queuegate-admission"), name, key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -110,7 +110,7 @@ def issue(host: str, now: datetime, before: Mapping[str, bytes]) -> dict[str, by
 
 
 def _still_trusted(before: Mapping[str, bytes], now: datetime) -> list["Certificate"]:
-    """Return the CA that signed the certificate before, unless it has expired."""
+    """Return the CA that signed the previous certificate, unless the CA has expired."""
     from cryptography import x509  # noqa: PLC0415
 
     try:

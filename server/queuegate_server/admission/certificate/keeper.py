@@ -23,7 +23,7 @@ _Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CertificateObjects:
-    """The objects of a webhook's certificate."""
+    """The objects that hold a webhook's certificate and its CA."""
 
     namespace: str
     service: str
@@ -44,7 +44,7 @@ class CertificateKeeper:
     Args:
         api: The API server, with an account that may read and update the Secret, and read and
             patch the configurations.
-        objects: What to keep.
+        objects: The objects to keep in their desired state.
         clock: Returns the current time, with a time zone.
     """
 
@@ -57,7 +57,9 @@ class CertificateKeeper:
         self._failure = ""
 
     def run(self, stop: threading.Event) -> None:
-        """Keep the objects until `stop` is set. Logs failures, and tries again."""
+        """Keep the objects in their desired state until `stop` is set. Logs failures, and tries
+        again.
+        """
         while not stop.is_set():
             try:
                 self.step()
@@ -73,7 +75,7 @@ class CertificateKeeper:
             self._trust(each, authorities)
 
     def _certificate(self) -> Mapping[str, bytes]:
-        """Return the content of the Secret, after its certificate was replaced if necessary."""
+        """Return the Secret's content, after replacing its certificate if necessary."""
         objects = self._objects
         path = f"/api/v1/namespaces/{objects.namespace}/secrets/{objects.secret}"
         secret = self._request("GET", path)
@@ -90,7 +92,7 @@ class CertificateKeeper:
         return issued
 
     def _trust(self, configuration: str, authorities: str) -> None:
-        """Make the API server trust the CAs for all webhooks of a configuration."""
+        """Make the API server trust the CAs for all webhooks in a configuration."""
         path = f"{_REGISTRATION}/{configuration}"
         try:
             found = self._request("GET", path)

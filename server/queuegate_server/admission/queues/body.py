@@ -91,7 +91,7 @@ def _text(raw: msgspec.Raw | None) -> bytes:
 
 
 def _groups(user: UserInfo) -> tuple[str, ...]:
-    """Decode the groups of a user. They are counted by their quotation marks first."""
+    """Decode a user's groups. Their quotation marks are counted first."""
     text = _text(user.get("groups"))
     if text.count(b'"') - text.count(b'\\"') > 2 * MAX_REQUEST_GROUPS:
         raise MalformedReview(f"request.userInfo.groups has more than {MAX_REQUEST_GROUPS} items")

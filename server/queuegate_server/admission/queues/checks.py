@@ -29,7 +29,7 @@ from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.settings.queue_schedulers import YUNIKORN, Mode
 
 UNQUEUED: Final = "unqueued"
-"""A placeholder for the scheduler in checks of objects that name no queue."""
+"""A placeholder for the scheduler in checks of objects that do not name a queue."""
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _UNCHECKED: Final = frozenset({"scale", "eviction", "ephemeralcontainers"})
@@ -46,7 +46,7 @@ _NAMELESS: Final = frozenset(
         "resourceVersion",
     }
 )
-"""Members of metadata that name no queue."""
+"""Metadata members that do not name a queue."""
 _INDEX: Final = re.compile(r"\[[0-9]+\]")
 _OBJECT: Final = "the object"
 
@@ -190,7 +190,7 @@ def _identity(found: QueueName) -> tuple[str, str, str, str]:
 def _without_queue(
     review: QueueReview, kind: Kind, settings: QueueChecks, places: Places, *, had_queue: bool
 ) -> Requirements:
-    """Apply `unqueued` to an object of a listed kind that names no queue."""
+    """Apply `unqueued` to an object of a listed kind that does not name a queue."""
     unqueued = settings.unqueued
     is_new = review.operation == _CREATE and not review.subresource
     if unqueued == "allow" or kind not in places.kinds or not (is_new or had_queue):

@@ -54,12 +54,14 @@ class KnownKind(BaseModel):
     """Whether its own labels are, or become, pod labels."""
     labels_go_to: Literal["", "referrers", "any pods"] = ""
     """The pods of other objects that get its templates or labels: those of objects that refer to
-    it, or any pods that it selects, so that its project may meet any node pool."""
+    it, or any pods that it selects, so that its project may be combined with any node pool."""
     refers_by: frozenset[str] | Literal["always"] | None = None
     """The members that refer to another object's template; `always` if it may use such a template
     even without these members; None if it never uses one."""
     template_may_change_project: bool = False
-    """Whether the template to which it refers may change its own project, as in a Workflow."""
+    """Whether the template that the object refers to may change the object's project, as in a
+    Workflow.
+    """
     takes_built_in_templates: bool = False
     """Whether it uses templates of built-in kinds, in which a node pool needs no queue label."""
     contains_objects_at: Steps = ()
@@ -76,7 +78,7 @@ class KnownKind(BaseModel):
 
 
 def in_groups(table: Mapping[str, Any]) -> list[Kind]:
-    """Return the kinds that a table lists below the names of their API groups."""
+    """Return the kinds that a table lists under the names of their API groups."""
     return [
         ("" if group == CORE else group, kind) for group, kinds in table.items() for kind in kinds
     ]

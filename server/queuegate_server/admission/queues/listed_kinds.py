@@ -1,4 +1,4 @@
-"""The resources of the kinds that the API server always asks about. Pure.
+"""The resources of the kinds that the API server always asks the webhook about. Pure.
 
 A rule of a webhook names resources (`jobs`), while objects and settings name kinds (`Job`).
 
@@ -7,7 +7,7 @@ The rules contain the subresources that can write labels, annotations or a field
 Namespaces, which restores only the status; and `binding` of pods, whose metadata becomes the pod's.
 They do not contain `resize` and `ephemeralcontainers`, which restore the pod's metadata; `scale`,
 `eviction` and `token`, whose objects are of other kinds; and `exec`, `attach`, `portforward`,
-`proxy` and `log`, which write no object.
+`proxy` and `log`, which do not write an object.
 """
 
 from collections.abc import Sequence
@@ -36,11 +36,11 @@ TEMPLATES: Final[Sequence[Resource]] = tuple(
 """Custom resources with pod templates, whose labels a matchCondition cannot search."""
 
 REVISIONS: Final[Resource] = ("apps", "controllerrevisions")
-"""Contain templates of StatefulSets and DaemonSets; their data cannot change."""
+"""Objects with the templates of StatefulSets and DaemonSets. Their data cannot change."""
 BINDINGS: Final[Sequence[Resource]] = (("", "bindings"), ("", "pods/binding"))
-"""Write their annotations into the pod."""
+"""Objects whose annotations are written into the pod."""
 FINALIZE: Final[Resource] = ("", "namespaces/finalize")
-"""Writes the labels and annotations of a Namespace."""
+"""The subresource that writes a Namespace's labels and annotations."""
 _STATUS: Final = "status"
 POD_RESOURCES: Final[Sequence[Resource]] = tuple(
     (kind[0], RESOURCES[kind]) for kind in (*POD_KINDS, NAMESPACE, RESOURCE_CLAIM_TEMPLATE)
@@ -61,7 +61,7 @@ class ListedKinds:
         self.own: list[Kind] = []
         """The kinds of custom places whose resources are unknown, sorted."""
         self.statuses: list[tuple[Resource, tuple[str, ...]]] = []
-        """Fields of a status that name a queue, sorted. They change far less often than others."""
+        """Status fields that name a queue, sorted. They change far less often than others."""
         searched = set(TEMPLATES)
         for kind, fields in places.fields.items():
             served = [each for each in fields if places.modes[each.scheduler] is not Mode.OFF]

@@ -1,4 +1,4 @@
-"""Finds the names of queues in the maps of an object: labels, annotations and properties. Pure.
+"""Finds the queue names in an object's maps: labels, annotations and properties. Pure.
 
 `walk` finds the maps, and says what each belongs to.
 """
@@ -124,7 +124,7 @@ def _counts(place: KeyPlace, node: Node) -> bool:
 
 
 def _is_overridden(place: KeyPlace, node: Node, members: Mapping[str, Any]) -> bool:
-    """Return whether the scheduler ignores a key of a pod because another key is beside it.
+    """Return whether the scheduler ignores a pod's key because another key is next to it.
 
     Elsewhere, both are checked: an operator may copy only one of them, or remove one.
     """
@@ -220,7 +220,7 @@ def _named(
         )
         return
     for name in text.split(place.separator) if place.separator else [text]:
-        if name:  # an empty value names no queue
+        if name:  # an empty value does not name a queue
             found = QueueName(place.scheduler, name, where(trail), place.access, is_read=is_read)
             yield found
             if place.joined_label:

@@ -1,6 +1,6 @@
 """The messages for people whose objects name queues. Pure.
 
-They never contain names of groups, because the requester may not know who else is in them.
+They never contain group names, because the requester may not know who else is in the groups.
 """
 
 import shlex
@@ -66,7 +66,7 @@ def denial(
         partition: The partition of the policy.
         more: The number of further checks that failed.
         usable: Queues that the requester may use in that place, possibly more than MAX_USABLE.
-        grant: Under Kubernetes' RBAC, what the requester lacks.
+        grant: Under Kubernetes RBAC, what the requester lacks.
     """
     parts = [_reason_sentence(user, check, decision, grant), *_remedy(check)]
     if more:
@@ -89,7 +89,7 @@ def denial_warning(
     partition: str = DEFAULT_PARTITION,
     grant: MissingGrant | None = None,
 ) -> str:
-    """Return why an object would be refused, with those hints for which a warning has room.
+    """Return why an object would be refused, with as many hints as a warning has room for.
 
     The arguments are those of `denial`.
     """
@@ -118,7 +118,7 @@ def _reason_sentence(
 
 
 def _reader(check: RequiredCheck) -> str:
-    """Name the scheduler that reads the queue in a place, if others read other queues there."""
+    """Name the scheduler that reads the queue in a place, if others read different queues there."""
     if not check.is_one_of_several:
         return ""
     if check.scheduler.startswith(PLACES):
@@ -127,7 +127,7 @@ def _reader(check: RequiredCheck) -> str:
 
 
 def _remedy(check: RequiredCheck) -> list[str]:
-    """Return how to limit the check to one scheduler's queue, if an object can name one."""
+    """Return how to limit the check to one scheduler, if the object can name its scheduler."""
     if not (check.is_one_of_several and check.scheduler_field):
         return []
     return [f"If another scheduler runs the pods, set {check.scheduler_field}"]

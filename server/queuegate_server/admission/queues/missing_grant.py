@@ -1,4 +1,4 @@
-"""The grant that a denied user lacks under Kubernetes' RBAC, as Kubernetes writes it. Pure."""
+"""The grant that a denied user lacks under Kubernetes RBAC, as Kubernetes writes it. Pure."""
 
 import json
 import re
@@ -31,7 +31,7 @@ class MissingGrant(NamedTuple):
 
     @classmethod
     def of(cls, path: str, grants: NamedGrants) -> Self | None:
-        """Return the grant of the queue at a path; None for a path above all kinds."""
+        """Return the grant for the queue at a path; None for a path above all kinds."""
         _, *levels = path.split(SEPARATOR)
         kind = next((each for each in KINDS if levels[:1] == [each.level]), None)
         if kind is None:
@@ -42,7 +42,7 @@ class MissingGrant(NamedTuple):
         return cls(grants.verb, kind, namespace if namespace != NO_NAMESPACE else "", name)
 
     def __str__(self) -> str:
-        """Return the use in words, such as `use localqueues.kueue.x-k8s.io/training in ml`."""
+        """Return the grant in words, such as `use localqueues.kueue.x-k8s.io/training in ml`."""
         resource = f"{self.verb} {self.kind.resource}.{self.kind.group}"
         name = f"/{self.name}" if self.name else ""
         return f"{resource}{name}{f' in {self.namespace}' if self.namespace else ''}"
@@ -51,7 +51,7 @@ class MissingGrant(NamedTuple):
         """Return a role and its binding, in YAML, that grant the use to a user."""
         prefix = "" if self.namespace else "Cluster"
         role = "-".join(filter(None, (self.verb, self.kind.level, self.name)))
-        # A binding of its own, so that applying it changes no other one.
+        # A separate binding, so that applying it does not change any other.
         binding = _NOT_IN_NAMES.sub("-", f"{role}-{user}")[:_MAX_NAME]
         names = f", resourceNames: {_list(self.name)}" if self.name else ""
         return (

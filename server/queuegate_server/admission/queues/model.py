@@ -1,4 +1,4 @@
-"""The types that the checks of queues share. Pure."""
+"""The types that the queue checks share. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ TEXT: Final = "{text}"
 PATCH: Final = "{patch}"
 """A placeholder for all names in labels and annotations that a JSON patch may set."""
 OPTIONS: Final = "{options}"
-"""A placeholder for all names in options of a command."""
+"""A placeholder for all names in a command's options."""
 UNKNOWN_PROJECT: Final = "{project}"
 """A placeholder for the name that KAI builds from a node pool and another object's project."""
 UNKNOWN_REFERRER: Final = "{referrer}"
@@ -63,7 +63,7 @@ LOCAL_QUEUES: Final = "localqueues"
 
 
 class QueueName(NamedTuple):
-    """A name of a queue in an object."""
+    """A queue name in an object."""
 
     scheduler: str
     """The scheduler that reads the name, as `admission.queues.schedulers` spells it."""
@@ -75,8 +75,9 @@ class QueueName(NamedTuple):
     template: str = LOCAL_QUEUES
     """For Kueue: the kind of queue, named like the setting that contains its path template."""
     is_read: bool = True
-    """Whether the scheduler reads the name. A name that it ignores is checked too, but an object
-    with only such names is treated as naming no queue."""
+    """Whether the scheduler reads the name. A name that it ignores is also checked, but an object
+    with only such names is treated as not naming a queue.
+    """
     scheduler_field: str = ""
     """The position of a missing field that would select the scheduler that reads the name; empty if
     there is none."""
@@ -101,10 +102,11 @@ class RequiredCheck(NamedTuple):
     template: str = LOCAL_QUEUES
     """See `QueueName`."""
     is_one_of_several: bool = False
-    """Whether the same place names other queues for other schedulers."""
+    """Whether the same place names different queues for other schedulers."""
     is_joined: bool = False
-    """Whether the scheduler may join the value with a label from another place, so that a user
-    would not write a queue's name there."""
+    """Whether the scheduler may join the value with a label from another place, in which case a
+    user would not write a queue name there.
+    """
 
 
 Outcome = tuple[RequiredCheck, Decision | str]
@@ -126,14 +128,16 @@ class Usable(NamedTuple):
     names: Sequence[str]
     """Their names, as the user would write them there."""
     is_complete: bool
-    """Whether these are all."""
+    """Whether `names` contains all of them."""
 
 
 NO_QUEUES: Final = Usable((), is_complete=True)
 
 
 class Requirements(NamedTuple):
-    """All that must hold before an object is accepted. Both are empty if it names no queue."""
+    """All that must hold before an object is accepted. Both members are empty if the object does
+    not name a queue.
+    """
 
     checks: tuple[RequiredCheck, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()

@@ -1,4 +1,4 @@
-"""Maps the schedulers' names of queues to paths in the policy. Pure.
+"""Maps the schedulers' queue names to paths in the policy. Pure.
 
 Kubernetes names may contain dots, which would add levels to a path. As in YuniKorn, a dot in a
 name becomes `_dot_`; no Kubernetes name contains an underscore, so the result is unambiguous.
@@ -33,7 +33,7 @@ class AmbiguousNames(ValueError):
 
     Args:
         subtree: The scheduler with flat names, and the path below which it looks for them.
-        queues: The paths of the queues with a name, parents first, by name.
+        queues: For each such name, the paths of its queues, parents first.
     """
 
     def __init__(self, subtree: Subtree, queues: Mapping[str, Sequence[str]]) -> None:
@@ -52,13 +52,13 @@ class AmbiguousNames(ValueError):
 
 
 class InvalidQueueName(ValueError):
-    """Raised for a name that cannot refer to a queue of the policy. The message says why."""
+    """Raised for a name that cannot refer to a queue in the policy. The message says why."""
 
 
 def flat_subtrees(partition: Partition, schedulers: Schedulers) -> Iterator[Subtree]:
     """Yield the listed schedulers with flat names, each with its path in the policy's spelling.
 
-    Under Kubernetes' RBAC there are none: each name has one path.
+    Under Kubernetes RBAC there are none, because each name has only one path.
     """
     if partition.named_grants is not None:
         return
@@ -165,7 +165,7 @@ class QueueNames:
 
     def _template(self, found: QueueName) -> str | None:
         """Return the template that maps a Kueue name to a path; None for other schedulers, and if
-        the settings have no Kueue.
+        the settings do not list Kueue.
         """
         if found.scheduler != KUEUE or self._kueue is None:
             return None

@@ -5,16 +5,16 @@ top owner or, if the owner lacks it, of the pod, unless either of them has a que
 (`CalcPodGroupQueue` in `default_grouper.go`).
 
 A node pool is refused if its project is unknown, and a project if its node pool is unknown, unless
-the queue's label is beside it:
+the queue label is next to it:
 
 - In an object that has an owner, or in a pod without a project, the node pool's project is unknown.
-  The queue's label helps only in a pod and in a template of a built-in kind, whose controllers copy
-  all labels. Operators may copy only some labels, or remove the queue's label.
-- A template that other objects refer to, or labels that other objects' pods get, may meet any
-  project.
+  The queue label helps only in a pod and in a template of a built-in kind, whose controllers copy
+  all labels. Operators may copy only some labels, or remove the queue label.
+- A template that other objects refer to, or labels that other objects' pods get, may be combined
+  with any project.
 - An object that refers to such a template may get the template's project for its node pool, unless
-  the object's own labels decide: the queue's label, or a project that the template cannot change.
-- A project that other objects' pods get may meet their node pools.
+  the object's own labels decide: the queue label, or a project that the template cannot change.
+- A project that other objects' pods get may be combined with their node pools.
 - The same rules apply to an object within another one, such as a Workflow in a Sensor.
 - In an update, a node pool is refused only if it or an owner is new, because the garbage collector
   removes owners.
@@ -52,8 +52,9 @@ from queuegate_server.settings.queue_schedulers import KaiScheduler
 
 _METADATA: Final = "metadata"
 _MAX_CONDITIONAL: Final = 2 * MAX_FOUND
-"""How many conditional names are kept. If there are more, all of them count, so the object is
-refused."""
+"""The maximum number of conditional names to keep. If there are more, all of them count, so the
+object is refused.
+"""
 _UNKNOWN_KIND: Final = KnownKind(resource="", role="other")
 
 
@@ -67,15 +68,14 @@ class _ConditionalName(NamedTuple):
 @dataclass(slots=True)
 class NodePools:
     """Finds the node pools in an object whose project is unknown, or the projects whose node pool
-    is.
+    is unknown.
     """
 
     labels: Mapping[str, str]
     """The labels to find, each with the placeholder for the name: UNKNOWN_PROJECT, UNKNOWN_REFERRER
     or UNKNOWN_TEMPLATE for the label of a node pool, UNKNOWN_POOL for that of a project."""
     queue_label: str
-    """The queue's label, next to which the labels are accepted; empty if they are never
-    accepted."""
+    """The queue label, next to which the labels are accepted; empty if they are never accepted."""
     metadata: Trail
     """The position of the object's own metadata."""
     searches_own_labels: bool
@@ -144,7 +144,7 @@ class UnknownProjects:
     """Finds node pools whose project is unknown, in an object and in the objects within it.
 
     Args:
-        kai: The settings of KAI.
+        kai: KAI's settings.
         known_owners: The owners of the old object.
     """
 
@@ -160,7 +160,7 @@ class UnknownProjects:
         trail: Trail | None = None,
         around: NodePools | None = None,
     ) -> NodePools | None:
-        """Return a finder of the node pools in an object; None if it would find none.
+        """Return a finder for the node pools in an object; None if it would find none.
 
         Args:
             kind: The object's group and kind.
@@ -169,7 +169,7 @@ class UnknownProjects:
             around: The finder for the object around the position, if any.
         """
         if around is not None and around.references is None:
-            return around  # It finds at least as many.
+            return around  # It finds at least as many node pools.
         metadata = Trail(trail, _METADATA)
         owners = owners_of(value)
         is_whole = trail is None
@@ -209,13 +209,13 @@ class UnknownProjects:
     def _of_template(
         self, kind: Kind, value: Mapping[str, Any], metadata: Trail
     ) -> NodePools | None:
-        """Return a finder of the node pools in a template, or in an object that refers to one."""
+        """Return a finder for the node pools in a template, or in an object that refers to one."""
         known = KNOWN_KINDS.get(kind, _UNKNOWN_KIND)
         labels = self._unknown_labels(known, _own_labels(value))
         if not labels:
             return None
-        # A built-in template needs no label of a queue beside its node pool, so only the project
-        # that would meet that pool is searched: the object's own.
+        # A built-in template does not need a queue label next to its node pool, so only the project
+        # that would be combined with that pool is searched: the object's own.
         own_only = UNKNOWN_POOL in labels.values() and not known.labels_go_to
         is_conditional = known.refers_by not in {None, "always"}
         return NodePools(
@@ -230,10 +230,10 @@ class UnknownProjects:
         )
 
     def _unknown_labels(self, known: KnownKind, own: object) -> dict[str, str]:
-        """Return the labels that the object's pods may join with those of another object.
+        """Return the labels of the object's pods that may be joined with another object's labels.
 
-        Each comes with the placeholder for the name that KAI builds. `own` are the object's own
-        labels.
+        Each comes with the placeholder for the name that KAI builds. `own` contains the object's
+        own labels.
         """
         node_pool = self._kai.node_pool_label
         if known.labels_go_to == "any pods":
@@ -250,10 +250,10 @@ class UnknownProjects:
 def unknown_projects(
     kai: KaiScheduler | None, known_owners: Collection[str] = ()
 ) -> UnknownProjects | None:
-    """Return a finder of node pools whose project is unknown; None if KAI uses no projects.
+    """Return a finder for node pools whose project is unknown; None if KAI does not use projects.
 
     Args:
-        kai: The settings of KAI; None if it is not listed.
+        kai: KAI's settings; None if it is not listed.
         known_owners: The owners of the old object.
     """
     if kai is None or not kai.project_label:

@@ -16,7 +16,7 @@ from queuegate_server.settings.source_map import SourceMap
 
 _QUEUES: Final = ("admission", "queues")
 _UNLIKE_USERS: Final = ("q7x", "wyx@vz.test", f"{SERVICE_ACCOUNT}zy:vw")
-"""User names that share no letter. A pattern that matches all of them matches everyone."""
+"""User names that have no letter in common. A pattern that matches all of them matches everyone."""
 _NO_ACCOUNT: Final = "q7x"
 """The name of a service account that does not exist."""
 _NAMESPACE: Final = re.compile(rf"{SERVICE_ACCOUNT}([a-z0-9][-a-z0-9]*):")
@@ -97,7 +97,7 @@ def _parts(pattern: str) -> list[str]:
 def _is_anchored(pattern: str) -> bool:
     """Return whether each alternative of a pattern begins with ^ and ends with $.
 
-    Those inside a group are ignored, so `(^a$|^b$)` is reported, but it is rare.
+    Anchors inside a group are ignored, so `(^a$|^b$)` is reported, but such patterns are rare.
     """
     depth, starts, last = 0, True, ""
     for part in _parts(pattern):

@@ -1,10 +1,10 @@
 """Operators whose accounts administrators list in `admission.queues.controllers`.
 
-An operator may be trusted with the names of queues only if each kind from which it creates pods is
-checked when an object of it is created. operators.toml lists the operators of the kinds that Kueue
+An operator may be trusted with queue names only if objects of every kind from which it creates pods
+are checked when they are created. operators.toml lists the operators of the kinds that Kueue
 (`pkg/controller/jobs`), KAI-Scheduler (`pkg/podgrouper/podgrouper/hub`), Volcano and YuniKorn
-integrate, and other widely used operators. The page that is generated from it says where the
-accounts come from (`docs/generate/operators.py`). `ListedKinds` determines which kinds are checked.
+integrate, and other widely used operators. The page generated from it says where the accounts come
+from (`docs/generate/operators.py`). `ListedKinds` determines which kinds are checked.
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ class Operator(BaseModel):
 
     name: str
     accounts: tuple[Annotated[str, AfterValidator(_user)], ...] = ()
-    """Its user names in its usual installations; empty if its project does not publish them. The
-    file omits the prefix of service accounts."""
+    """Its user names in usual installations; empty if its project does not publish them. The file
+    omits the prefix of service accounts."""
     kinds: Annotated[tuple[Kind, ...], BeforeValidator(in_groups)] = ()
-    """The kinds from which it takes templates or names of queues."""
+    """The kinds from which it takes templates or queue names."""
     chooses: bool = False
     """Whether its users choose queues in a way that the API server does not see, such as in a file
     or on a page. If so, the operator counts as a user."""

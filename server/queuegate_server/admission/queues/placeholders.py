@@ -5,9 +5,9 @@ labels it with the application's queue (`newPlaceholder` in k8shim's `pkg/cache/
 YUNIKORN-2503 and YUNIKORN-2504 changed the keys in 1.6). That queue comes from the pod that started
 the application, whose creator was checked.
 
-All other labels and annotations of a placeholder come from the annotation
-`yunikorn.apache.org/task-groups` of that pod. There, they are text that nobody has checked, so the
-names in them are checked as the scheduler's own.
+All other labels and annotations of a placeholder come from that pod's annotation
+`yunikorn.apache.org/task-groups`. There, they are text that nobody has checked, so the names in
+them are checked as if the scheduler itself had chosen them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,8 +21,8 @@ QUEUES: Final[Mapping[str, str]] = {
     "internal.yunikorn.apache.org/placeholder": "yunikorn.apache.org/queue",
     "yunikorn.apache.org/placeholder": "queue",
 }
-"""The annotations that mark YuniKorn's placeholders, since 1.6 and before, each with the label for
-the application's queue. If a pod has both, the first applies, because a task group may add the
+"""The annotations that mark placeholders in YuniKorn since 1.6 and before 1.6, each with the label
+for the application's queue. If a pod has both, the first applies, because a task group may add the
 other."""
 _TRUE: Final = "true"
 
@@ -52,7 +52,9 @@ def without_queue_of_application(
 
 
 def _label_of_queue(review: QueueReview) -> str:
-    """Return the label with the queue of a placeholder's application; empty for other pods."""
+    """Return the label that contains the queue of a placeholder's application; empty for other
+    pods.
+    """
     metadata = (review.new or {}).get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if not isinstance(annotations, dict):

@@ -1,4 +1,4 @@
-"""The places in Kubernetes objects where each scheduler reads the name of a queue. Pure.
+"""The places in Kubernetes objects where each scheduler reads a queue name. Pure.
 
 The places come from the schedulers' sources: YuniKorn's k8shim (`utils.go`), Kueue's
 `jobframework` and `workload_types.go`, Volcano's `pg_controller_handler.go`, `jobflow_types.go` and
@@ -37,7 +37,7 @@ _ANNOTATIONS: Final = frozenset({ANNOTATIONS})
 
 
 class KeyPlace(NamedTuple):
-    """A label or annotation with a certain key."""
+    """A label or annotation with a particular key."""
 
     scheduler: str
     key: str
@@ -53,7 +53,7 @@ class KeyPlace(NamedTuple):
     """Whether only certain metadata is searched: the metadata of `kinds` (or, if None, of objects
     that own pods), and the metadata of pod templates in all kinds."""
     overridden_by: tuple[tuple[str, str], ...] = ()
-    """Keys, each with its map, that take precedence in the metadata of a pod."""
+    """Keys, each with its map, that take precedence in a pod's metadata."""
     separator: str = ""
     """Separates several names in a value; empty if a value is one name."""
     is_read: bool = True
@@ -178,8 +178,8 @@ class Places:
         )
 
     def elsewhere(self) -> "Places":
-        """Return the places in pods that YuniKorn does not schedule: all except YuniKorn's keys
-        that are searched for only in certain metadata, such as `queue` of pods.
+        """Return the places in pods that YuniKorn does not schedule: all except those of YuniKorn's
+        keys that are searched for only in certain metadata, such as the pod label `queue`.
         """
         keys = {
             map_name: {
@@ -269,14 +269,14 @@ def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace 
     kai = settings.schedulers.kai
     if kai is not None:
         yield KeyPlace("kai", kai.label, _LABELS)
-        # Only Grove, which creates KAI's groups of its pods, reads the annotation.
+        # Only Grove, which creates KAI's pod groups for its pods, reads the annotation.
         yield KeyPlace("kai", kai.label, _ANNOTATIONS, is_read=False, read_in=_GROVE)
         if kai.project_label:
             yield KeyPlace(
                 "kai",
                 PROJECT,
                 _LABELS,
-                in_pods=True,  # KAI reads it in pods and in their owners, which may have any kind
+                in_pods=True,  # KAI reads it in pods and in their owners, which may be of any kind
                 overridden_by=((LABELS, kai.label),),
                 joined_label=kai.node_pool_label,
             )

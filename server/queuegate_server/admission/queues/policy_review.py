@@ -111,7 +111,7 @@ def review_policy(
         elif groups is not GroupSource.KUBERNETES and not looks_up_groups(settings, used):
             section = getattr(settings.admission, name)
             if used.named_grants is not None and "groups" not in section.model_fields_set:
-                continue  # the groups in the request count, too
+                continue  # the groups in the request also count
             found.append(
                 source_map.warning(
                     (*location, "groups"),

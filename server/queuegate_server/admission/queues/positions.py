@@ -19,8 +19,8 @@ MAPS: Final = frozenset({LABELS, ANNOTATIONS, LABELS_FROM, SPARK_CONF, FLINK_CON
 
 
 class Trail(NamedTuple):
-    """The position of a node. It becomes text only if a name is found: the text of every node would
-    fill the memory if long keys have many siblings below them.
+    """The position of a node. It is converted to text only if a name is found, because the texts of
+    all nodes would exhaust the memory if long keys have many members below them.
     """
 
     above: "Trail | None"

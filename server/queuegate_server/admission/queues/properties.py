@@ -21,8 +21,8 @@ from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 
 _MAX_FLINK_NAME: Final = 400
-"""The maximum length of a property's name that is read. A label's key has up to 317 characters, so
-no property that sets a label has a longer name."""
+"""The maximum length of the property names that are read. A label's key has up to 317 characters,
+so no property that sets a label has a longer name."""
 _SPARK_KEY: Final = re.compile(
     r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)", re.DOTALL
 )
@@ -41,7 +41,7 @@ _FLINK_KEY: Final = re.compile(
 """A Flink property that sets pod labels or annotations: all of them, or the one whose key
 follows."""
 _FLINK_TEMPLATE: Final = "kubernetes.pod-template-file"
-"""The prefix of the names of properties that contain the path of a pod's template."""
+"""The prefix of the names of properties that contain the path of a pod template."""
 _FLINK: Final = "kubernetes."
 _APPLICATION: Final = "mainApplicationFile"
 _ARGUMENTS: Final = "arguments"
@@ -63,7 +63,7 @@ class Unreadable(NamedTuple):
 
     name: str
     stands_for: str
-    """The placeholder for the names of queues: FETCHED, UNREADABLE or OPTIONS."""
+    """The placeholder for the queue names: FETCHED, UNREADABLE or OPTIONS."""
     text: str
     """The property's value."""
 
@@ -100,7 +100,7 @@ def in_arguments(specification: Mapping[str, Any]) -> Iterator[Unreadable]:
     """Yield the member of a SparkApplication that `spark-submit` would read as an option.
 
     The Spark operator appends the application file, if there is one, and the arguments to the
-    options. Options end at the first text that is not one.
+    options. Options end at the first text that is not an option.
     """
     file, arguments = specification.get(_APPLICATION), specification.get(_ARGUMENTS)
     texts = [file] if text_of(file) else arguments if isinstance(arguments, list) else []
@@ -113,7 +113,7 @@ def in_arguments(specification: Mapping[str, Any]) -> Iterator[Unreadable]:
 def in_flink_configuration(configuration: Mapping[str, Any], count: TextCount) -> Iterator[Found]:
     """Yield what Flink properties set, and None after each short step.
 
-    Newer versions of its operator join the names of nested maps with dots.
+    Newer versions of the Flink operator join the names of nested maps with dots.
 
     Args:
         configuration: The properties.
@@ -170,10 +170,10 @@ def _in_text(name: str, map_name: str, text: str) -> Iterator[Property | Unreada
 
 
 def flink_pairs(text: str) -> list[tuple[str, str]]:
-    """Return the entries in a text such as `k1:v1,k2:v2`, without blanks around them.
+    """Return the entries in a text such as `k1:v1,k2:v2`, without surrounding blanks.
 
     Parts may be quoted with single or double quotes; a doubled quote stands for the quote. Quotes
-    are removed from entries before these are split into key and value.
+    are removed from an entry before it is split into key and value.
 
     Raises:
         ValueError: Flink would refuse the text.
@@ -209,7 +209,7 @@ def _split(text: str, delimiter: str) -> list[str]:
 
 
 def _quoted(text: str, start: int, quote: str) -> tuple[str, int]:
-    """Return a quoted part without its quotes, and the position behind it. Raises ValueError."""
+    """Return a quoted part without its quotes, and the position after it. Raises ValueError."""
     part = ""
     position = start + 1
     while True:

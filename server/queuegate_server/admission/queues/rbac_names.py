@@ -1,4 +1,4 @@
-"""Maps the schedulers' names of queues to the paths of Kubernetes' RBAC. Pure.
+"""Maps the schedulers' queue names to paths under Kubernetes RBAC. Pure.
 
 Settings cannot change these paths. Volcano's names are those of `ResolveWorkloadQueueReference` in
 its `pkg/util`.
@@ -15,7 +15,7 @@ from queuegate_server.admission.queues.names import PLACES, QueueNames, invalid
 from queuegate_server.settings.queue_schedulers import KUEUE, Schedulers
 
 _LEVELS: Final = {"volcano": "volcano-queues", "kai": "kai-queues", "koordinator": "elasticquotas"}
-"""The levels of the schedulers with flat names. Kueue's are named like its templates."""
+"""The levels of the schedulers with flat names. Kueue's levels are named like its templates."""
 _SCHEDULERS: Final = frozenset({KUEUE, *_LEVELS})
 _QUOTAS: Final = _LEVELS["koordinator"]
 _OF_NAMESPACE: Final = "namespacequeues"
@@ -24,7 +24,7 @@ _REMEDY: Final = "write the name of a Kubernetes object, with at most 64 charact
 
 
 class RbacQueueNames(QueueNames):
-    """Maps names to paths, and paths to names, in a partition that is Kubernetes' RBAC."""
+    """Maps names to paths, and paths to names, in a partition whose policy is Kubernetes RBAC."""
 
     def __init__(self, partition: Partition, schedulers: Schedulers, grants: NamedGrants) -> None:
         """Create a map, which needs no index."""
@@ -42,7 +42,7 @@ class RbacQueueNames(QueueNames):
         return self.canonical(found.name, path, _REMEDY)
 
     def below(self, place: QueueName, namespace: str) -> str:
-        """As in QueueNames, but the queues may be those of which `asked` returns the paths."""
+        """As in QueueNames, but the queues may be those whose paths `asked` returns."""
         if place.scheduler not in _SCHEDULERS:
             return ROOT
         kind, _ = self._split(place)

@@ -23,7 +23,7 @@ from queuegate_server.policy_age import PolicyTooOld
 from queuegate_server.settings.admission import Authorization, GroupSource
 
 INVALID_FIELD: Final = "invalid_field"
-"""The reason in audit records of a request that cannot be decided, as in gRPC errors."""
+"""The reason in the audit records for a request that cannot be decided, as in gRPC errors."""
 _REASONS: Final[dict[type[Exception], str]] = {
     GroupsUnavailable: "resolver_unavailable",
     TooManyLookups: "overloaded",
@@ -108,7 +108,7 @@ class ReviewDecider:
                 decision = self._decide_with_known_groups(check, served, requester)
                 if decision is None:
                     if failure is not None:
-                        raise failure  # a further lookup would fail as well, possibly slowly
+                        raise failure  # another lookup would also fail, possibly slowly
                     async with asyncio.timeout_at(deadline):
                         decision = await self._look_up_and_decide(check, served, requester)
             except (GroupsUnavailable, TooManyStrangers, TimeoutError) as error:
@@ -165,7 +165,7 @@ class ReviewDecider:
             return (await self._engine.resolve_and_check(query)).decision
 
     def _fault(self, user: str, served: ServedPartition) -> str:
-        """Return why no decision about a user name is possible; empty if a decision is possible."""
+        """Return why a user name makes a decision impossible; empty if it does not."""
         if fault := name_fault(user):
             return f"the user name {fault}"
         if self._uses_request(served) and not served.partition.accepts_user(user):
@@ -178,9 +178,9 @@ class ReviewDecider:
 
 
 def _query(check: RequiredCheck, served: ServedPartition, requester: Requester) -> Query:
-    # Under Kubernetes' RBAC, one verb grants all use of a queue.
+    # Under Kubernetes RBAC, a single verb grants all use of a queue.
     access = Access.SUBMIT if served.partition.named_grants is not None else check.access
-    # No directory is asked about service accounts, nor about users whom it does not name.
+    # Directories are not queried about service accounts, or about users that they cannot contain.
     groups = served.partition.counting_groups(requester.user, None)
     return Query(requester.user, groups, served, check.path, access)
 

@@ -80,7 +80,7 @@ class QueueReviewer:
         Args:
             body: An AdmissionReview as JSON.
             verified: Whether the caller presented a certificate that the settings accept. Other
-                callers may ask in anybody's name, so they do not learn which queues a user may use.
+                callers may ask in anyone's name, so they do not learn which queues a user may use.
             deadline: When the response must be ready, as for `asyncio.timeout_at`.
 
         Returns:
@@ -170,7 +170,7 @@ class QueueReviewer:
             scheduler = only_scheduler(self._settings.schedulers)
         names = self._names
         if not scheduler or check.is_joined:
-            return NO_QUEUES  # a user would not write a queue's name there
+            return NO_QUEUES  # a user would not write a queue name there
         if names is None or names.partition is not served.partition:
             return NO_QUEUES  # the policy was replaced during a lookup
         place = QueueName(scheduler, "", "", check.access, check.template)

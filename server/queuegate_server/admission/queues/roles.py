@@ -17,7 +17,7 @@ from queuegate_server.admission.queues.kinds import KNOWN_KINDS, Kind
 
 METADATA: Final = "metadata"
 _METADATA_OF_PODS: Final = "Metadata"
-"""The name endings of members that are metadata of pods, such as Argo's `podMetadata`."""
+"""The name endings of members that hold pod metadata, such as Argo's `podMetadata`."""
 _SELECTORS: Final = ("selector", "Selector")
 """The name endings of members whose labels describe other objects. Metadata below them is still
 searched, because users choose the keys in some maps of templates, such as Kubeflow's
@@ -111,8 +111,7 @@ def role_of(
     if name == METADATA:
         if is_object:
             return MapRole.OBJECT
-        # The custom resource of Spark keeps unknown members, which could make its pods look like
-        # Jobs.
+        # Spark's custom resource keeps unknown members, which could make its pods look like Jobs.
         return MapRole.POD if in_spark else _role_of_metadata(members, above)
     if name == _WORKFLOW_METADATA or (
         name == _SPEC and (kind == _TRAIN_JOB or above == _TRAIN_JOB_TEMPLATE)
@@ -147,9 +146,9 @@ def _is_of_pods(owner: Kind) -> bool:
 def _role_of_metadata(members: Mapping[str, Any], above: str) -> MapRole:
     """Return the role of metadata below the object's own.
 
-    Such metadata is treated as pods' metadata unless it certainly belongs to a volume claim, or to
-    a Job or another object with a template. The members with pod templates have various names, and
-    a template need not list containers.
+    Such metadata is treated as pod metadata unless it certainly belongs to a volume claim, or to a
+    Job or another object with a template. The members with pod templates have various names, and a
+    template need not list containers.
     """
     spec = members.get(_SPEC)
     if isinstance(spec, dict):

@@ -17,9 +17,9 @@ from queuegate_server.runtime.pacing import Pace
 SECONDS: Final = 0.05
 """How long a review may search, in seconds."""
 MAX_COUNTED: Final = 100
-"""The maximum number of queues that are counted."""
+"""The maximum number of queues to count."""
 _CHUNK: Final = 500
-"""The number of queues between two pauses; less than 1 ms."""
+"""The number of queues searched between two pauses. Takes less than 1 ms."""
 _MAX_CACHED: Final = 1_000
 _MAX_CACHED_GROUPS: Final = 1_000
 """The results for users in more groups are not cached, because the groups are part of the key."""

@@ -1,4 +1,4 @@
-"""Finds the names of queues in an object. Pure.
+"""Finds the queue names in an object. Pure.
 
 Labels and annotations are searched at every depth, because custom resources contain templates in
 places that only their controllers know. Fields are searched in the object and in all objects
@@ -58,7 +58,7 @@ class TooComplex(ValueError):
 def find_names(
     kind: Kind, value: Mapping[str, Any], places: Places, projects: UnknownProjects | None = None
 ) -> Iterator[QueueName | None]:
-    """Yield the names of queues in an object, those in its own fields first.
+    """Yield the queue names in an object, starting with those in its own fields.
 
     Yield None after each short step without a name, so that the caller can pause a long search.
 
@@ -159,7 +159,7 @@ def _hidden(kind: Kind, node: Node, places: Places) -> Iterator[QueueName | None
 
 
 def _hides(stands_for: str, text: str) -> bool:
-    """Return whether a text, or a map in its place, hides names of queues."""
+    """Return whether a text, or a map in its place, hides queue names."""
     if stands_for == PATCH:
         # A patch may name labels and annotations in a path or a value, possibly escaped, or copy
         # them.
@@ -199,7 +199,7 @@ def _members(
         if not isinstance(child, dict | list):
             continue
         if name == _MANAGED_FIELDS and node.role is MapRole.OBJECT:
-            continue  # large, and contains only names of fields
+            continue  # large, and contains only field names
         role = role_of(
             name, members, kind, above, owner=owner, is_object=is_object, in_spark=in_spark
         )

@@ -11,7 +11,7 @@ TIMEOUT_SECONDS: Final = 5
 _CONFIGURATION_TIMEOUT_SECONDS: Final = 10
 """The API server's default. Longer than for pods, because a large configuration takes longer."""
 QUEUES_SUFFIX: Final = "-queues"
-"""The suffix of the name of the configuration for queues."""
+"""The suffix for the name of the queue configuration."""
 _DOMAIN: Final = "queuegate.yunikorn.apache.org"
 _USER_LABEL: Final = "yunikorn.apache.org/username"
 _APPS: Final = ["deployments", "replicasets", "daemonsets", "statefulsets"]
@@ -120,7 +120,7 @@ def annotation_configurations(
 
 
 def emergency_command(name: str) -> str:
-    """Return a comment with the command that deletes all configurations with a name."""
+    """Return a comment with the command that deletes all configurations with the given name."""
     return (
         "To delete everything that queuegate registers, in an emergency:\n"
         "  kubectl delete --ignore-not-found "

@@ -1,7 +1,7 @@
 """The matchConditions of the webhooks for /queues, in CEL. Pure.
 
-The API server evaluates them before it calls a webhook, so that objects which name no queue do not
-depend on the webhook. They need the optional types of Kubernetes 1.29.
+The API server evaluates them before it calls a webhook, so that objects that do not name a queue do
+not depend on the webhook. They need CEL's optional types, available since Kubernetes 1.29.
 
 The chart combines the same expressions; see `docs/generate/webhooks.py`.
 """
@@ -49,7 +49,7 @@ UNQUEUED_CREATED: Final = (
     'request.operation == "CREATE" && !has(request.subResource)\n'
     '&& !(request.resource.resource in ["bindings", "namespaces"])'
 )
-"""An object that may need a queue, although it names none, is created."""
+"""An object that may need a queue, although it does not name one, is created."""
 CONTENT_CHANGES: Final = (
     "(oldObject == null\n"
     "|| [object, oldObject].exists(either, either.exists(member,\n"
@@ -66,17 +66,18 @@ OWNERS_CHANGE: Final = (
 """The owners of an object change, but are not all removed."""
 
 PODLESS_GROUPS: Final[Sequence[str]] = read_toml(__file__, "podless_groups.toml")["groups"]
-"""The API groups whose unlisted kinds contain no pods."""
+"""The API groups whose unlisted kinds do not contain pods."""
 _SECRETS: Final = "credential|kubeconfig|password|secret|token"
-"""Matches the names of resources with secrets in any group, such as Rancher's tokens and
+"""Matches the names of resources that hold secrets in any group, such as Rancher's tokens and
 kubeconfigs, Pinniped's TokenCredentialRequests, KubeVirt's UploadTokenRequests, SealedSecrets."""
 MAY_HOLD_PODS: Final = (
     "!(request.resource.group in [\n"
     + ",\n".join(map(json.dumps, PODLESS_GROUPS))
     + f"])\n&& !request.resource.resource.matches({json.dumps(_SECRETS)})"
 )
-"""The request is about an unlisted kind that may contain pods, and whose name is not that of a
-secret."""
+"""The request is about an unlisted kind that may contain pods, and whose name does not suggest that
+it holds secrets.
+"""
 
 
 NOT_A_SECRET: Final[Condition] = {
@@ -155,7 +156,7 @@ def other_names_change(places: Places) -> list[Condition]:
 
 def unlisted_content_changes(places: Places) -> list[Condition]:
     """Return conditions that test whether an unlisted kind may contain pods, and whether one of its
-    objects changes in another way than by naming a queue itself, which another webhook checks.
+    objects changes in any way other than by naming a queue itself, which another webhook checks.
     """
     change = f"{CONTENT_CHANGES}\n|| {OWNERS_CHANGE}" if _node_pools(places) else CONTENT_CHANGES
     return [
@@ -183,7 +184,7 @@ def _keys(places: Places, *, bare: bool) -> set[str]:
 
 
 def _node_pools(places: Places) -> set[str]:
-    """Return the labels of node pools, which KAI joins with the project of an object's owner."""
+    """Return the node pool labels, which KAI joins with the project of an object's owner."""
     return {
         each.joined_label
         for found in places.keys[LABELS].values()
@@ -195,7 +196,7 @@ def _node_pools(places: Places) -> set[str]:
 def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
     """Return an expression that tests whether a key has a new value.
 
-    An absent label equals an empty one, which names no queue.
+    An absent label equals an empty one, which does not name a queue.
     """
 
     def values(root: str) -> str:
@@ -216,8 +217,8 @@ def templates_change(keys: Sequence[str]) -> str:
 
 
 def owners_of_pods_change(node_pools: Sequence[str]) -> str:
-    """Return an expression that tests whether an object of a built-in kind gets other owners, and
-    it or a template in it has the label of a node pool.
+    """Return an expression that tests whether an object of a built-in kind gets different owners,
+    and it or a template in it has a node pool label.
     """
     metadata = (*METADATA, *TEMPLATES)
     return (
@@ -237,9 +238,7 @@ def status_changes(resource: Resource, path: Sequence[str]) -> str:
 
 
 def _values(root: str, metadata: Iterable[str], maps: Sequence[str]) -> str:
-    """Return an expression for the list of the values that a key has in all metadata of an
-    object.
-    """
+    """Return an expression for the list of a key's values in all of an object's metadata."""
     items = [f'{root}{each}.?{name}[?key].orValue("")' for each in metadata for name in maps]
     return "[" + ",\n".join(items) + "]"
 
@@ -253,7 +252,7 @@ def _joined(pairs: Iterable[Kind]) -> list[str]:
 
 
 def _list(texts: Iterable[str]) -> str:
-    """Return a list in CEL, with a line for each item of a long one."""
+    """Return a list in CEL, with one line per item if it is long."""
     items = [json.dumps(text, ensure_ascii=False) for text in texts]
     line = ", ".join(items)
     return f"[{line}]" if len(line) <= _MAX_LINE else "[" + ",\n".join(items) + "]"

@@ -50,7 +50,8 @@ def webhook_configurations(
         name: The name of the configurations; the one for /queues gets the suffix `-queues`.
     """
     found: list[dict[str, Any]] = []
-    # Their failure policy is Fail in each mode, so that listing YuniKorn alone does not add them.
+    # Their failure policy is Fail in every mode, so listing YuniKorn among the schedulers does not
+    # suffice to add them.
     if admission.queues is None or admission.user_info is not None or admission.yunikorn.enabled:
         found += annotation_configurations(
             name, lambda path: _client_config(service, path), _selector(service), service.namespace

@@ -10,7 +10,7 @@ COMMENT: Final = "#"
 _MAX_COLUMNS: Final = 100
 _PLAIN: Final = re.compile(r"[A-Za-z/][-A-Za-z0-9_./]*")
 _NOT_PLAIN: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-"""Words that YAML 1.1 or 1.2 reads as another type, in lower case."""
+"""Words that YAML 1.1 or 1.2 reads as a type other than text, in lower case."""
 
 
 def render(documents: Sequence[Mapping[str, Any]]) -> str:

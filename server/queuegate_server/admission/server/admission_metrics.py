@@ -21,7 +21,7 @@ class AdmissionMetrics:
     """The webhook's metrics, in their own registry. No label names a user, group or namespace."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
-        """Register the metrics. Numbers of reloads are read from `settings` and `certificate`."""
+        """Register the metrics. `settings` and `certificate` supply the numbers of reloads."""
         self.registry = registry = CollectorRegistry()
         self.reviews = registered(Counter, "queuegate_admission_reviews", registry)
         self.seconds = registered(
@@ -35,7 +35,7 @@ class AdmissionMetrics:
 
 
 class _Reloads(Collector):
-    """Exports the number of a watched value's reloads, excluding the initial load."""
+    """Exports the number of times a watched value was reloaded, excluding the initial load."""
 
     def __init__(self, name: str, watched: WatchedValue[Any, Any]) -> None:
         self._name = name

@@ -1,6 +1,6 @@
-"""Code for all AdmissionReviews: the request around the objects, and the response. Pure.
+"""Code shared by all AdmissionReviews: the request around the objects, and the response. Pure.
 
-`annotations.requests` and `queues.body` decode what their endpoints need of the objects.
+`annotations.requests` and `queues.body` decode the parts of the objects that their endpoints need.
 """
 
 import base64
@@ -80,7 +80,7 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 @contextmanager
 def decoding(kind: str) -> Iterator[None]:
-    """Convert errors of decoding that the block raises to MalformedReview.
+    """Convert decoding errors raised in the block to MalformedReview.
 
     Args:
         kind: What the body must be, with an article, such as `an AdmissionReview`.

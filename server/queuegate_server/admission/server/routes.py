@@ -1,4 +1,4 @@
-"""The webhook's HTTP endpoints: each request is bounded, answered and counted alike.
+"""The webhook's HTTP endpoints: each request is bounded, answered and counted in the same way.
 
 If a review fails, the webhook returns an HTTP error; with `failurePolicy: Fail`, the API server
 then rejects the request.
@@ -84,7 +84,7 @@ async def _answer(endpoint: Endpoint, body: bytes, deadline: float, *, verified:
 
 
 async def _answered(answering: Awaitable[Answer]) -> tuple[web.Response, str]:
-    """Return the response and the outcome for metrics, or those of an error.
+    """Return the response and the outcome for metrics, or those for an error.
 
     Raises RequestRefusal.
     """

@@ -1,4 +1,4 @@
-"""The webhook's fixed limits on one review, one client, and all of them together. Pure.
+"""The webhook's fixed limits on a single review, a single client, and all clients together. Pure.
 
 limits.md lists them for operators (`docs/generate/limits.py`).
 """
@@ -14,20 +14,21 @@ apiserver's `pkg/server/config.go`), and etcd stores half as much (`--max-reques
 SMALL_BODY_BYTES: Final = 32 * 1024
 """The maximum size of a small body, which is answered at once."""
 SMALL_BODY_ENTRIES: Final = 1_000
-"""The maximum number of entries of lists and maps in a small body. Decoding and searching one takes
-up to 2 µs, so the time depends on the entries rather than on the bytes. A pod has a few hundred."""
+"""The maximum number of entries in the lists and maps of a small body. Decoding and searching one
+takes up to 2 µs, so the time depends on the number of entries rather than on the number of bytes. A
+pod has a few hundred."""
 LARGE_BODIES: Final = 4
 """The maximum number of bodies that are not small, per endpoint. This limits their memory to 36
 MiB."""
 LARGE_BODY_WAIT_SECONDS: Final = 1.5
-"""How long a body that is not small may wait until another one has been handled."""
+"""How long a body that is not small may wait for another to be handled."""
 SMALL_BODY_SECONDS: Final = 5.0
 LARGE_BODY_SECONDS: Final = 2.0
 """The time limits for receiving a small or large body."""
 DEFAULT_TIMEOUT_SECONDS: Final = 10.0
 """The API server's time limit for webhooks without `timeoutSeconds`."""
 MAX_TIMEOUT_SECONDS: Final = 30.0
-"""The maximum of `timeoutSeconds` (ValidatingWebhook in admissionregistration.k8s.io/v1)."""
+"""The maximum value of `timeoutSeconds` (ValidatingWebhook in admissionregistration.k8s.io/v1)."""
 TIMEOUT_MARGIN_SECONDS: Final = 1.5
 """The time reserved for the network and for writing the response."""
 BACKSTOP_SECONDS: Final = 0.5
@@ -44,13 +45,14 @@ Bounded because its data is decoded in full."""
 MAX_REQUEST_GROUPS: Final = 10_000
 """The maximum number of the requester's groups."""
 MAX_OBJECT_ENTRIES: Final = 100_000
-"""The maximum number of entries of maps and lists in an object, without its `managedFields`."""
+"""The maximum number of entries in the maps and lists of an object, excluding its `managedFields`.
+"""
 MAX_QUESTION_BYTES: Final = 1024 * 1024
 """The maximum body size of a question to /authorize. Most of it is the user's groups."""
 MAX_DEPTH: Final = 100
 """The maximum number of nested maps and lists."""
 MAX_FOUND: Final = 1_000
-"""The maximum number of names in an object, repetitions included."""
+"""The maximum number of names in an object, including repetitions."""
 MAX_PROPERTY_TEXT: Final = 4 * 1024
 """The maximum length of a property's text with labels or annotations, in characters."""
 MAX_PROPERTY_ENTRIES: Final = 100

@@ -54,7 +54,7 @@ def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
 
 
 async def queue_names(visit: Visit) -> View:
-    """Return options for the queue's field: the paths that contain the text in the URL."""
+    """Return options for the queue field: the paths that contain the text in the URL."""
     partition = visit.services.core.engine.snapshot.find(visit.partition).partition
     paths, _ = await tree.search(partition, visit.query.get("queue", "").strip())
     return View("queue_names.html", "Queues", {"paths": paths})

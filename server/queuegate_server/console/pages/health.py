@@ -75,7 +75,7 @@ async def health(visit: Visit) -> View:
 
 
 def _queue_checks(checks: QueueChecks | None) -> dict[str, str] | None:
-    """Return the modes of the webhook's checks of queues, if the settings contain them."""
+    """Return the modes of the webhook's queue checks, if the settings contain them."""
     if checks is None:
         return None
     modes = [
