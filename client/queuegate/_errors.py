@@ -147,7 +147,7 @@ def from_call(
 
 
 def no_response(address: str, timeout: float) -> str:
-    """Return the message for a call whose deadline, in seconds, has passed."""
+    """Return the message for a call that exceeded its time limit, in seconds."""
     return f"no response from {address} within {timeout:g} s"
 
 

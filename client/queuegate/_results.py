@@ -332,7 +332,7 @@ class FleetGate:
     """How long it may use its last state while no server is reachable, in seconds."""
     decided: int | None
     """The number of decisions that the gate has made in its process since it started; None if it
-    sends no counts.
+    does not send counts.
     """
     decided_stale: int | None
     """How many of these decisions it made from its last state, without a lease."""

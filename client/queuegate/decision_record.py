@@ -12,7 +12,7 @@ from queuegate.policy import decision as core
 from queuegate.policy.names import partition_name
 
 Record: TypeAlias = dict[str, Any]
-"""A record, which can be serialized as JSON."""
+"""A record that can be serialized as JSON."""
 
 
 def record_start(time: float, caller: str, method: str) -> Record:

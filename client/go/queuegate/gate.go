@@ -33,7 +33,7 @@ type GateConfig struct {
 	// OnChange is called in its own goroutine after the gate has switched to another policy. Calls do
 	// not overlap, and a single call may cover several changes. A panic terminates the process.
 	OnChange func()
-	// OnDecision is called with each local decision by the goroutine that asked, before the decision is
+	// OnDecision is called with each local decision in the calling goroutine, before the decision is
 	// returned: for the program's own log, since the server's audit log lacks these decisions. Slow calls
 	// delay decisions. A decision whose lease ends meanwhile is void, and the server is asked.
 	OnDecision func(DecisionRecord)

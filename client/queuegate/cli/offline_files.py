@@ -36,7 +36,8 @@ class LocalFiles:
     policy: str | None
     """The scheduler's file, or None for the file named in the settings."""
     config: str | None = None
-    """The server's settings file, or None to use the default settings and query no directory."""
+    """The server's settings file, or None to use the default settings without querying a directory.
+    """
     yarn_site: str | None = None
     acl_names: str | None = None
     """The names allowed in ACLs, for the partition."""
@@ -81,7 +82,8 @@ class LocalFiles:
         """Return what replaces the resolvers: the given groups, or nothing if a settings file is
         given.
 
-        Without a settings file, a directory that another machine would query must not be queried.
+        Without a settings file, resolvers whose results depend on the machine are not queried,
+        because the server may run on a different machine.
         """
         from queuegate_server.identity.resolver import KnownUser, LookupFailure
 

@@ -22,7 +22,7 @@ CONTROL_CHARACTER: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
 """Matches a character that is forbidden in request names and in group names from a directory."""
 
 _MAX_SHARING: Final = 5
-"""The maximum number of queues listed in a message about their common name."""
+"""The maximum number of queues listed in a message about the name that they share."""
 _SIMILAR: Final = 0.65
 """The minimum difflib ratio at which names are considered similar."""
 _MAX_COMPARED: Final = 100
@@ -165,7 +165,7 @@ def is_like_queue_path(text: str) -> bool:
 
 
 def _as_path(text: str) -> str:
-    """Return the path that a user probably meant by a text with other separators or without the
+    """Return the path that a user probably meant by text that uses other separators or omits the
     root.
     """
     path = text.strip()

@@ -86,7 +86,7 @@ class EffectiveAcl:
         return {queue.path: queue for queue in self.partition.upwards(self.path)}
 
     def acl_of(self, queue: str, kind: Access) -> Acl:
-        """Return an ACL that `queue`, a queue at or above `path`, itself has."""
+        """Return an ACL that is set on `queue` itself. `queue` is at or above `path`."""
         return self._queues[queue].acl(kind)
 
     @property

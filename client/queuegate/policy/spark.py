@@ -49,7 +49,7 @@ class SparkAcls:
     admin: Acl
     uses_groups: bool
     """False if `spark.user.groups.mapping` names a custom class, because queuegate cannot call it.
-    Groups then grant no access, as in Spark when the mapping fails.
+    Groups then do not grant access, as in Spark when the mapping fails.
     """
 
     def decide(

@@ -540,8 +540,8 @@ class GetFleetResponse(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     GATES_FIELD_NUMBER: _builtins.int
     connected: _builtins.bool
-    """True if the server can reach Redis. If false, it decides alone, and returns the last known state of
-    the other replicas.
+    """True if the server can reach Redis. If false, it decides on its own, and returns the last known
+    state of the other replicas.
     """
     agreed: _builtins.bool
     """True if all replicas follow the fleet and use the same policy. In a healthy fleet, false only while

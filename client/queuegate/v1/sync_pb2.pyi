@@ -595,7 +595,7 @@ class LevelColumns(_message.Message):
     END_REASONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def above(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The distance back to the level above, in levels; 0 for an end, which lists no names."""
+        """The distance back to the level above, in levels; 0 for an end, which does not list any names."""
 
     @_builtins.property
     def depth(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

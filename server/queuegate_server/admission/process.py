@@ -129,7 +129,7 @@ async def serve_admission(
         started: Called with the webhook's address and the operations port's URL.
         backend: Makes decisions with the policy, if the settings require them. /readyz fails until
             it has loaded the policy.
-        middlewares: Wrap the handlers of requests by accepted clients.
+        middlewares: Wrap the handlers of requests from accepted clients.
 
     Raises:
         YuniKornSettingsError: The settings are invalid.

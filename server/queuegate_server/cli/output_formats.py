@@ -106,7 +106,7 @@ def write(
 
 
 def _kind(diagnostic: Diagnostic) -> str:
-    """Return the identifier of a diagnostic's kind, which is in a table of findings."""
+    """Return the identifier of a diagnostic's kind. The tables of findings contain it."""
     is_error = diagnostic.severity is Severity.ERROR
     return diagnostic.finding or ("invalid-setting" if is_error else "suspicious-setting")
 

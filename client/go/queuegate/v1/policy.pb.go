@@ -982,8 +982,8 @@ type GetFleetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All replicas, sorted by name. Empty without a fleet.
 	Replicas []*FleetReplica `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// True if the server can reach Redis. If false, it decides alone, and returns the last known state of
-	// the other replicas.
+	// True if the server can reach Redis. If false, it decides on its own, and returns the last known
+	// state of the other replicas.
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
 	// True if all replicas follow the fleet and use the same policy. In a healthy fleet, false only while
 	// a replica is starting.

@@ -1132,7 +1132,7 @@ func (x *SyncPong) GetId() uint64 {
 //   - A level at depth N has at most 2 N + 1 levels above it.
 type LevelColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The distance back to the level above, in levels; 0 for an end, which lists no names.
+	// The distance back to the level above, in levels; 0 for an end, which does not list any names.
 	Above []uint32 `protobuf:"varint,1,rep,packed,name=above,proto3" json:"above,omitempty"`
 	// The number of levels in the path of the ACLs' queue, which is a prefix of the requested path; 0 for
 	// the cluster's administrators. For an end, at least 1 with the reason WILDCARD, and 0 with

@@ -164,7 +164,7 @@ class RequesterGroups:
         return outcome.groups if isinstance(outcome, KnownUser) else ()
 
     def _note_omitted(self, names: Sequence[str]) -> None:
-        """Count and log the groups that are left out because the parser would refuse them."""
+        """Count and log the groups that are left out because the parser would reject them."""
         self._omitted.inc(len(names))
         for name in names:
             if name not in self._logged and len(self._logged) < MAX_LOGGED_NAMES:

@@ -1,8 +1,8 @@
 """Selects the groups for the user info annotation, and remembers who had which. Pure.
 
 The scheduler uses the annotation's groups for ACLs, limits and placement filters, so other groups
-would only make objects larger. YuniKorn's `ConvertUGI` (`pkg/common/security/usergroup.go`) refuses
-the whole user for a single group name that is invalid in limits.
+would only make objects larger. YuniKorn's `ConvertUGI` (`pkg/common/security/usergroup.go`) rejects
+the whole user because of a single group name that is invalid in limits.
 """
 
 from collections import OrderedDict
@@ -27,7 +27,7 @@ class Selection(NamedTuple):
     groups: tuple[str, ...]
     """The groups to write, in their original order and without duplicates."""
     refused: tuple[str, ...]
-    """The groups that the policy lists but YuniKorn's parser would refuse."""
+    """The groups that the policy lists but YuniKorn's parser would reject."""
 
 
 class UsableGroups:

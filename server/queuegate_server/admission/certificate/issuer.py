@@ -18,7 +18,7 @@ AUTHORITIES: Final = "ca.crt"
 """The keys in the Secret. AUTHORITIES begins with the CA that signed the certificate in CHAIN."""
 LIFETIME: Final = timedelta(days=365)
 RENEWED_BEFORE: Final = timedelta(days=120)
-"""A certificate is replaced when it expires sooner than this."""
+"""A certificate is replaced once its remaining validity falls below this."""
 _CLOCK_SKEW: Final = timedelta(hours=1)
 """How far the start of validity is backdated, for machines whose clocks are slow."""
 

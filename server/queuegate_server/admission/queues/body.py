@@ -115,7 +115,7 @@ def _decoded(text: bytes) -> Generator[None, None, Mapping[str, Any] | None]:
 
 def _limit_entries(text: bytes) -> Generator[None, None, None]:
     """Raise TooComplex in short steps if an object has too many entries."""
-    # Outside strings, JSON has no backslash: decoding ends there.
+    # Outside strings, JSON cannot contain a backslash, so decoding ends there.
     text = text.replace(rb"\\", b"")
     yield
     text = text.replace(rb"\"", b"")

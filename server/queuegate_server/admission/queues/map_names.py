@@ -1,6 +1,6 @@
 """Finds the queue names in an object's maps: labels, annotations and properties. Pure.
 
-`walk` finds the maps, and says what each belongs to.
+`walk` finds the maps, and says what each map belongs to.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

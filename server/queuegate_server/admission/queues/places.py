@@ -48,7 +48,7 @@ class KeyPlace(NamedTuple):
     `in_pods`."""
     access: Access = SUBMIT
     groups: frozenset[str] | None = None
-    """The API groups in whose kinds the key is searched for, at any depth; None for all groups."""
+    """The API groups whose kinds are searched for the key, at any depth; None for all groups."""
     in_pods: bool = False
     """Whether only certain metadata is searched: the metadata of `kinds` (or, if None, of objects
     that own pods), and the metadata of pod templates in all kinds."""

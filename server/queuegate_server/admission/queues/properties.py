@@ -176,7 +176,7 @@ def flink_pairs(text: str) -> list[tuple[str, str]]:
     are removed from an entry before it is split into key and value.
 
     Raises:
-        ValueError: Flink would refuse the text.
+        ValueError: Flink would reject the text.
     """
     pairs = []
     for entry in _split(text, ","):

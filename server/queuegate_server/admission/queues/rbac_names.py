@@ -27,7 +27,7 @@ class RbacQueueNames(QueueNames):
     """Maps names to paths, and paths to names, in a partition whose policy is Kubernetes RBAC."""
 
     def __init__(self, partition: Partition, schedulers: Schedulers, grants: NamedGrants) -> None:
-        """Create a map, which needs no index."""
+        """Create a map. It does not need an index."""
         super().__init__(partition, schedulers)
         self._with_namespaces = grants.with_namespaces
 

@@ -43,7 +43,7 @@ _LABELS_OF_PODS: Final = frozenset(
         "serving.kserve.io",
     }
 )
-"""API groups in whose kinds members with various names hold labels for pods."""
+"""API groups whose kinds have members with various names that hold labels for pods."""
 _POD_DEFAULT: Final[Kind] = ("kubeflow.org", "PodDefault")
 _WORKFLOW_METADATA: Final = "workflowMetadata"
 """A member of Argo's kinds that has labels for a Workflow, which Argo does not copy to pods."""
@@ -139,7 +139,7 @@ def role_of_items(name: str, owner: Kind) -> MapRole:
 
 
 def _is_of_pods(owner: Kind) -> bool:
-    """Return whether members with various names hold labels for pods in an object of a kind."""
+    """Return whether a kind has members with various names that hold labels for pods."""
     return owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT
 
 

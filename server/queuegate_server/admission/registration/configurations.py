@@ -34,7 +34,7 @@ class Service:
     namespace: str
     name: str
     ca_bundle: str = ""
-    """The authority of its certificate, PEM in base64; empty if another tool adds it."""
+    """The CA for its certificate, as PEM in base64; empty if another tool adds it."""
     excluded: Sequence[str] = EXCLUDED
     """Namespaces for which the webhook is not called, in addition to its own."""
 

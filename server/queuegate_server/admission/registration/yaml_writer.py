@@ -17,7 +17,7 @@ def render(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return documents as YAML.
 
     Args:
-        documents: Objects of strings, integers, lists and objects.
+        documents: Objects that contain only strings, integers, lists and objects.
     """
     return "---\n".join("".join(f"{line}\n" for line in _document(each)) for each in documents)
 

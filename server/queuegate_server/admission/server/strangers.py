@@ -1,8 +1,8 @@
 """Limits group lookups that callers without a verified certificate can cause.
 
-Any pod may reach the webhook's port and post reviews in the name of users who do not exist, each of
-which would cause a lookup. Lookups of users that the cache has never contained therefore have their
-own budget, so that they cannot occupy the resolver, which other users' lookups share.
+Any pod may be able to reach the webhook's port and post reviews in the name of nonexistent users,
+each of which would cause a lookup. Lookups of users that the cache has never contained therefore
+have their own budget, so that they cannot occupy the resolver, which other users' lookups share.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ package io.queuegate;
 @FunctionalInterface
 public interface DecisionListener {
   /**
-   * Called by the thread that asked, before the decision is returned. Slow calls delay decisions; a
+   * Called in the calling thread, before the decision is returned. Slow calls delay decisions; a
    * decision whose lease ends meanwhile is void, and the server is asked. Exceptions are logged, and do
    * not change the decision.
    *

@@ -65,7 +65,7 @@ public final class TlsConfig {
   }
 
   /**
-   * Expects another name in the server's certificate than the one in the address.
+   * Expects a different name in the server's certificate from the one in the address.
    *
    * @param serverName the name
    * @return the settings

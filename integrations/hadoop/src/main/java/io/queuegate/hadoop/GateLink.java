@@ -17,7 +17,7 @@ interface GateLink extends AutoCloseable {
   Answer decideWithServerGroups(QueueCheck check);
 
   /**
-   * Returns the server's groups of a user, empty for an unknown user; null if the gate has no copy of
+   * Returns a user's groups from the server, empty for an unknown user; null if the gate has no copy of
    * them under a lease. It then requests them.
    */
   List<String> groups(String user);

@@ -13,7 +13,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Empties Hadoop's own cache of groups once a user has lost the last group.
+ * Empties Hadoop's own cache of groups once a user has lost their last group.
  *
  * <p>Hadoop's {@code Groups} takes an empty list for a failed look-up, and then keeps the user's old groups
  * for up to ten times {@code hadoop.security.groups.cache.secs}. It can only drop the groups of all users, so
