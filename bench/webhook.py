@@ -119,8 +119,11 @@ def throughput(hey: Path, url: str, body: Path, connections: int, seconds: float
         match = re.search(pattern, text)
         return math.nan if match is None else float(match[1])
 
+    per_second = number(r"Requests/sec:\s+([0-9.]+)")
+    if math.isnan(per_second):
+        raise CannotMeasure(f"hey: its report has no requests per second: {text}")
     return Throughput(
-        number(r"Requests/sec:\s+([0-9.]+)"),
+        per_second,
         number(r"50%+ in ([0-9.]+) secs") * 1000,
         number(r"99%+ in ([0-9.]+) secs") * 1000,
     )

@@ -93,7 +93,8 @@ _KEYS: Final[Mapping[str, str]] = {
     "matched_name": "The user or group that matched, or `*`. Absent with `error`.",
     "revision": "The revision of the policy that decided. Absent with `error`.",
     "origins": "Under [Kubernetes' RBAC](rbac.md), up to ten bindings that name the user or group,"
-    " each with its role. Absent with other policies, if nothing matched, and for a gate.",
+    " each with its role. Absent with other policies, if nothing matched, for a gate,"
+    " and if the policy was replaced before the record was written.",
     "stale": "`true` if the gate decided [without a"
     " lease](../how-to/decide-in-the-shim.md#limits-of-the-guarantee). Otherwise absent.",
 }
@@ -175,6 +176,7 @@ def _rbac() -> Record:
     partition, _ = load_rbac(_RBAC, "rbac.yaml", RbacOptions())
     assert partition is not None
     served = ServedPartition(partition, cast("Any", None), trust_provided_groups=True)
+    snapshot = Snapshot(Policy({"default": partition}, revision=1), {"default": served}, _TIME)
     return DecidedCheck(
         "CheckQueueAccess",
         _TIME,
@@ -182,7 +184,7 @@ def _rbac() -> Record:
         _question("ann", "root.localqueues.ml.training", groups=["ml-team"]),
         Decision(True, Reason.GROUP, "root.localqueues.ml", "ml-team"),
         1,
-        Snapshot(Policy({"default": partition}, revision=1), {"default": served}, _TIME),
+        lambda: snapshot,
     ).record()
 
 

@@ -106,6 +106,11 @@ class ServiceAccount(NamedTuple):
     namespace: str
     name: str
 
+    @property
+    def user(self) -> str:
+        """The name of the account's user."""
+        return f"{SERVICE_ACCOUNT}{self.namespace}:{self.name}"
+
 
 def service_account(user: str) -> ServiceAccount | None:
     """Return the service account that a user name belongs to; None for any other user."""
@@ -150,6 +155,21 @@ class NamedGrants:
     def user(self, name: str) -> str:
         """Return the API server's name for a user whose name comes from a directory or a caller."""
         return name if name.startswith(SYSTEM) else f"{self.users_prefix}{name}"
+
+    def name_in_questions(self, user: str) -> str | None:
+        """Return what callers call a user of the API server; None if no caller can name the user.
+
+        It is the name for which `user` returns this user.
+        """
+        if user.startswith(SYSTEM):
+            return user
+        name = user.removeprefix(self.users_prefix)
+        return name if name and self.user(name) == user else None
+
+    def is_in_directory(self, group: str) -> bool:
+        """Return whether a directory may list the API server's group, without the prefix."""
+        name = group.removeprefix(self.groups_prefix)
+        return group.startswith(self.groups_prefix) and not name.startswith(SYSTEM)
 
     def canonical_path(self, text: str) -> str | None:
         """Return the text if it is the path of a queue, a namespace or a kind; otherwise None."""

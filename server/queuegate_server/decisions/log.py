@@ -35,8 +35,10 @@ class DecidedCheck(NamedTuple):
     """The decision, or the reason for the error."""
     revision: int = 0
     """The policy revision on which the decision is based."""
-    snapshot: Snapshot | None = None
-    """The policy that was served when the decision was made, for the origins of its grant."""
+    latest: Callable[[], Snapshot | None] = lambda: None
+    """Returns the served policy. The record has the origins of a grant if the policy on which the
+    decision is based has not been replaced. A record that waits to be written holds no policy,
+    because many may wait while the policy changes."""
 
     def record(self) -> Record:
         """Return the audit record."""
@@ -49,7 +51,7 @@ class DecidedCheck(NamedTuple):
 
     def _origins(self, decision: Decision) -> Sequence[str]:
         """Return the bindings that grant the access under Kubernetes' RBAC."""
-        snapshot = self.snapshot
+        snapshot = self.latest()
         if snapshot is None or snapshot.policy.revision != self.revision or not decision.allowed:
             return ()
         served = snapshot.served.get(self.question.get("partition", ""))

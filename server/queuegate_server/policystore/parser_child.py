@@ -59,16 +59,20 @@ def _run_job(work: Callable[[Any], Iterable[bytes]]) -> int:
         output.writelines(work(pickle.load(sys.stdin.buffer)))  # noqa: S301 - the parent wrote it
         output.flush()
     except Exception as error:
-        # Since Python 3.13, the interpreter may raise SystemError from a MemoryError.
-        if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError):
+        if _is_out_of_memory(error):
             return OUT_OF_MEMORY
         try:
             output.write(traceback.format_exc().encode(errors="replace"))
             output.flush()
-        except MemoryError:
-            return OUT_OF_MEMORY
+        except Exception as another:
+            return OUT_OF_MEMORY if _is_out_of_memory(another) else FAILED
         return FAILED
     return 0
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # Since Python 3.13, the interpreter may raise SystemError from a MemoryError.
+    return isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
 
 
 def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:

@@ -95,11 +95,11 @@ class CallLog:
         self, method: str, request: bytes, response: bytes, due: int, *, checks: int, size: int
     ) -> None:
         """Write the audit records due for a response. On failure, count its checks as errors."""
-        now, caller, snapshot = self._wall(), current_caller(), self._decisions.latest()
+        now, caller, latest = self._wall(), current_caller(), self._decisions.latest
 
         def decided_checks() -> Iterator[DecidedCheck]:
             for outcome in _outcomes(method, request, response):
-                yield DecidedCheck(method, now, caller, *outcome, snapshot)
+                yield DecidedCheck(method, now, caller, *outcome, latest)
 
         try:
             await self._decisions.record(decided_checks, due, size)

@@ -203,10 +203,9 @@ _NOT_DECIDED: Final = f"not all users on the page were checked within {CONFIRM_S
 
 def _of_directory(groups: Iterable[str], grants: NamedGrants) -> Iterator[str]:
     """Yield the names that a directory has for groups of the API server."""
-    prefix = grants.groups_prefix
     for group in groups:
-        if group.startswith(prefix) and not group.startswith(SYSTEM):
-            yield group.removeprefix(prefix)
+        if grants.is_in_directory(group):
+            yield group.removeprefix(grants.groups_prefix)
 
 
 async def _rename(
@@ -214,7 +213,7 @@ async def _rename(
 ) -> None:
     """Give the API server's names to the users and groups of a directory."""
     for group, listed in members.groups.items():
-        if group.startswith(SYSTEM):
+        if group.removeprefix(grants.groups_prefix).startswith(SYSTEM):
             members.done(group, "only Kubernetes knows the members of its own groups")
             continue
         if not group.startswith(grants.groups_prefix):

@@ -51,6 +51,8 @@ def _paths(value: object) -> object:
 
 def _name_prefix(prefix: str) -> str:
     """Return a prefix that makes no name of Kubernetes' own out of another one."""
+    if prefix == "-":
+        raise ValueError("must be empty if the API server adds no prefix (its option is then -)")
     if prefix and (prefix.startswith(SYSTEM) or SYSTEM.startswith(prefix)):
         raise ValueError("must not begin like system:, which Kubernetes reserves for its own names")
     if not prefix.isprintable():

@@ -148,8 +148,8 @@ def _with_queue_changes(running: Settings, read: Settings) -> Admission:
 
 
 def _with_modes(running: Schedulers, read: Schedulers, *, is_rbac: bool) -> Schedulers:
-    """Return the running schedulers with the modes that `read` gives them, unless schedulers would
-    then share queues of the policy, because a path in `read` needs a restart.
+    """Return the running schedulers with the modes that `read` gives them, unless they do not fit
+    the running policy, because another setting in `read` needs a restart.
     """
     modes: dict[str, object] = {}
     for name in type(running).model_fields:
@@ -160,7 +160,8 @@ def _with_modes(running: Schedulers, read: Schedulers, *, is_rbac: bool) -> Sche
     if places == [each.model_copy(update={"mode": None}) for each in read.places]:
         modes["places"] = read.places
     changed = running.model_copy(update=modes)
-    return running if not is_rbac and changed.overlap() else changed
+    fault = changed.unfit_for_rbac() if is_rbac else changed.overlap()
+    return running if fault else changed
 
 
 def differences(one: Settings, other: Settings) -> list[str]:

@@ -76,11 +76,9 @@ def test_schedulers_under_rbac(tmp_path: Path, schedulers: str, fault: str) -> N
     )
 
 
-@pytest.mark.parametrize("prefix", ["s", "system", "system:", "system:x", "a\u0007"])
+@pytest.mark.parametrize("prefix", ["s", "system", "system:", "system:x", "a\u0007", "-"])
 @pytest.mark.parametrize("key", ["users_prefix", "groups_prefix"])
-def test_prefixes_that_could_make_a_name_of_kubernetes(
-    tmp_path: Path, key: str, prefix: str
-) -> None:
+def test_prefixes_that_are_refused(tmp_path: Path, key: str, prefix: str) -> None:
     policy = {"policy": {"kubernetes": {key: prefix}}}
     [found] = faults_of(tmp_path / "queuegate.yaml", json.dumps(policy))
     assert f"error: policy.kubernetes.{key}: " in found

@@ -146,6 +146,20 @@ def test_a_scheduler_is_not_switched_on_beside_another_in_its_queues(
     assert applying.schedulers.volcano.mode is applied
 
 
+def test_a_scheduler_without_rbac_is_not_switched_on_while_rbac_is_served() -> None:
+    """The file is valid, but its policy needs a restart."""
+
+    def settings_of(policy: dict[str, object], mode: str) -> Settings:
+        queues = {"schedulers": {"kueue": {}, "yunikorn": {"mode": mode}}}
+        return Settings.model_validate({"policy": policy, "admission": {"queues": queues}})
+
+    running = settings_of({"kubernetes": {"manifests": ["rbac"]}}, "off")
+    applying = with_changes(running, settings_of({"path": "queues.yaml"}, "deny")).admission.queues
+    assert applying is not None
+    assert applying.schedulers.yunikorn is not None
+    assert applying.schedulers.yunikorn.mode is Mode.OFF
+
+
 def test_added_and_removed_partitions_need_a_restart() -> None:
     read = RUNNING.model_copy(update={"partitions": {"other": PartitionSettings()}})
     holding = with_changes(RUNNING, read)

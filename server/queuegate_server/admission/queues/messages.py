@@ -78,8 +78,8 @@ def denial(
         more_queues = f" ({at_least}{rest} more)" if rest > 0 else ""
         use = "use" if grant or check.access is Access.SUBMIT else "administer"
         parts.append(f"Queues you may {use}: {listed}{more_queues}")
-    message = ". ".join([*parts, _hint(user, check, partition, grant)])
-    return f"{message}\nThis would grant it:\n{grant.manifests(user)}" if grant else message
+    message = ". ".join([*parts, *_hint(user, check, partition, grant)])
+    return f"{message}\nThis would grant it:\n{grant.manifests()}" if grant else message
 
 
 def denial_warning(
@@ -94,7 +94,7 @@ def denial_warning(
     The arguments are those of `denial`.
     """
     warning = _reason_sentence(user, check, decision, grant)
-    for hint in (*_remedy(check), _hint(user, check, partition, grant)):
+    for hint in (*_remedy(check), *_hint(user, check, partition, grant)):
         longer = f"{warning}. {hint}"
         if len(longer) <= MAX_WARNING:
             warning = longer
@@ -133,16 +133,19 @@ def _remedy(check: RequiredCheck) -> list[str]:
     return [f"If another scheduler runs the pods, set {check.scheduler_field}"]
 
 
-def _hint(user: str, check: RequiredCheck, partition: str, grant: MissingGrant | None) -> str:
-    """Return the command that explains a decision, for a POSIX shell."""
+def _hint(user: str, check: RequiredCheck, partition: str, grant: MissingGrant | None) -> list[str]:
+    """Return the command that explains a decision, for a POSIX shell, if there is one."""
+    name = user if grant is None else grant.name_in_questions
+    if name is None:
+        return []
     words = ["queuegate", "explain"]
     if partition != DEFAULT_PARTITION:
         words += ["--partition", partition]
     if grant is None and check.access is not Access.SUBMIT:
         words += ["--access", str(check.access)]
-    if user.startswith("-"):
+    if name.startswith("-"):
         words.append("--")
-    return f"To see why: {shlex.join([*words, user, check.path])}"
+    return [f"To see why: {shlex.join([*words, name, check.path])}"]
 
 
 def refusal(obstacle: Obstacle) -> str:

@@ -1,5 +1,6 @@
 """The grant that a denied user lacks under Kubernetes RBAC, as Kubernetes writes it. Pure."""
 
+import hashlib
 import json
 import re
 from typing import Final, NamedTuple, Self
@@ -17,10 +18,12 @@ from queuegate.policy.names import SEPARATOR
 _API: Final = "rbac.authorization.k8s.io"
 _NOT_IN_NAMES: Final = re.compile(r"[/%]")
 _MAX_NAME: Final = 253
+_DIGITS: Final = 16
+"""The number of hexadecimal digits that stand for a user name that RBAC does not allow in names."""
 
 
 class MissingGrant(NamedTuple):
-    """The use of a queue."""
+    """The use of a queue that a user lacks."""
 
     verb: str
     kind: Kind
@@ -28,9 +31,12 @@ class MissingGrant(NamedTuple):
     """Empty for a cluster-wide grant."""
     name: str
     """Empty for all queues of the kind."""
+    user: str
+    name_in_questions: str | None
+    """What callers of queuegate call the user; None if they cannot name the user."""
 
     @classmethod
-    def of(cls, path: str, grants: NamedGrants) -> Self | None:
+    def of(cls, path: str, user: str, grants: NamedGrants) -> Self | None:
         """Return the grant for the queue at a path; None for a path above all kinds."""
         _, *levels = path.split(SEPARATOR)
         kind = next((each for each in KINDS if levels[:1] == [each.level]), None)
@@ -39,7 +45,8 @@ class MissingGrant(NamedTuple):
         names = levels[1:]
         namespace = names.pop(0) if names and kind.level in grants.with_namespaces else ""
         name = name_of(names[0]) if names else ""
-        return cls(grants.verb, kind, namespace if namespace != NO_NAMESPACE else "", name)
+        namespace = namespace if namespace != NO_NAMESPACE else ""
+        return cls(grants.verb, kind, namespace, name, user, grants.name_in_questions(user))
 
     def __str__(self) -> str:
         """Return the grant in words, such as `use localqueues.kueue.x-k8s.io/training in ml`."""
@@ -47,12 +54,15 @@ class MissingGrant(NamedTuple):
         name = f"/{self.name}" if self.name else ""
         return f"{resource}{name}{f' in {self.namespace}' if self.namespace else ''}"
 
-    def manifests(self, user: str) -> str:
-        """Return a role and its binding, in YAML, that grant the use to a user."""
+    def manifests(self) -> str:
+        """Return a role and its binding, in YAML, that grant the use to the user."""
         prefix = "" if self.namespace else "Cluster"
         role = "-".join(filter(None, (self.verb, self.kind.level, self.name)))
-        # A separate binding, so that applying it does not change any other.
-        binding = _NOT_IN_NAMES.sub("-", f"{role}-{user}")[:_MAX_NAME]
+        # A separate binding, so that applying it does not change any other. RBAC allows colons in
+        # names; the role's name has none.
+        binding = f"{role}:{self.user}"
+        if len(binding) > _MAX_NAME or _NOT_IN_NAMES.search(self.user):
+            binding = f"{role}:{hashlib.sha256(self.user.encode()).hexdigest()[:_DIGITS]}"
         names = f", resourceNames: {_list(self.name)}" if self.name else ""
         return (
             f"{self._head(f'{prefix}Role', role)}"
@@ -61,7 +71,7 @@ class MissingGrant(NamedTuple):
             "---\n"
             f"{self._head(f'{prefix}RoleBinding', binding)}"
             f"roleRef: {{apiGroup: {_API}, kind: {prefix}Role, name: {json.dumps(role)}}}\n"
-            f"subjects: [{_subject(user)}]\n"
+            f"subjects: [{_subject(self.user)}]\n"
         )
 
     def _head(self, kind: str, name: str) -> str:

@@ -80,12 +80,12 @@ class QueueRecords:
             for _, outcome in outcomes
         ) + bytes([ERROR] * len(obstacles))
         if due := decisions.due(numbers):
-            now, snapshot = self._wall(), decisions.latest()
+            now, latest = self._wall(), decisions.latest
 
             def checks() -> Iterator[DecidedCheck]:
                 for check, outcome in outcomes:
                     fields = of_request | check_fields(check)
-                    yield DecidedCheck(method, now, CALLER, fields, outcome, revision, snapshot)
+                    yield DecidedCheck(method, now, CALLER, fields, outcome, revision, latest)
                 for obstacle in obstacles:
                     fields = of_request | _obstacle_fields(obstacle)
                     yield DecidedCheck(method, now, CALLER, fields, INVALID_FIELD)

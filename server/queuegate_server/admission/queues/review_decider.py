@@ -177,12 +177,15 @@ class ReviewDecider:
         return ""
 
 
+def access_of(check: RequiredCheck, served: ServedPartition) -> Access:
+    """Return the access to decide. Under Kubernetes RBAC, one verb grants all use of a queue."""
+    return check.access if served.partition.named_grants is None else Access.SUBMIT
+
+
 def _query(check: RequiredCheck, served: ServedPartition, requester: Requester) -> Query:
-    # Under Kubernetes RBAC, a single verb grants all use of a queue.
-    access = Access.SUBMIT if served.partition.named_grants is not None else check.access
     # Directories are not queried about service accounts, or about users that they cannot contain.
     groups = served.partition.counting_groups(requester.user, None)
-    return Query(requester.user, groups, served, check.path, access)
+    return Query(requester.user, groups, served, check.path, access_of(check, served))
 
 
 def _is_name(text: str) -> bool:

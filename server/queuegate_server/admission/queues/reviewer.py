@@ -23,7 +23,12 @@ from queuegate_server.admission.queues.names import AmbiguousNames, QueueNames
 from queuegate_server.admission.queues.places import build_places, only_scheduler
 from queuegate_server.admission.queues.rbac_names import queue_names
 from queuegate_server.admission.queues.records import METHOD, QueueRecords, review_fields
-from queuegate_server.admission.queues.review_decider import CannotDecide, Requester, ReviewDecider
+from queuegate_server.admission.queues.review_decider import (
+    CannotDecide,
+    Requester,
+    ReviewDecider,
+    access_of,
+)
 from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.server.review import ALLOWED, AdmissionResponse, deny
 from queuegate_server.admission.server.strangers import StrangerLookups
@@ -173,7 +178,7 @@ class QueueReviewer:
             return NO_QUEUES  # a user would not write a queue name there
         if names is None or names.partition is not served.partition:
             return NO_QUEUES  # the policy was replaced during a lookup
-        place = QueueName(scheduler, "", "", check.access, check.template)
+        place = QueueName(scheduler, "", "", access_of(check, served), check.template)
         groups = self._decider.known_groups(served, requester)
         return await self._usable.find(names, place, review.namespace, review.user, groups)
 
@@ -189,7 +194,7 @@ def _response(
     name, grants = partition.name, partition.named_grants
 
     def grant(check: RequiredCheck) -> MissingGrant | None:
-        return None if grants is None else MissingGrant.of(check.path, grants)
+        return None if grants is None else MissingGrant.of(check.path, user, grants)
 
     refused = [obstacle for obstacle in obstacles if obstacle.mode is Mode.DENY]
     if refused:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from queuegate.policy.named_grants import KINDS, Kind
+from queuegate.policy.named_grants import KINDS, Kind, ServiceAccount
 from queuegate.policy.reach import SubjectKind
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.findings.finding import Finding
@@ -241,7 +241,7 @@ def _subject(node: MappingNode, namespace: str, about: Mapping[str, str]) -> Sub
     if why:
         raise _Refused(finding("bad-subject", **about, why=why))
     if kind == _ACCOUNT:
-        name = f"system:serviceaccount:{home}:{name}"
+        name = ServiceAccount(home, name).user
     return Subject(SUBJECT_KINDS[kind], name)
 
 

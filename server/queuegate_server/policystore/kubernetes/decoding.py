@@ -12,7 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from queuegate.policy.named_grants import Kind
+from queuegate.policy.named_grants import Kind, ServiceAccount
 from queuegate_server.formats.kubernetes_rbac.objects import (
     NAMESPACE,
     SUBJECT_KINDS,
@@ -241,7 +241,7 @@ def _subject(read: _Subject, namespace: str) -> Subject | None:
     if kind is None or not read.name or (read.kind == _ACCOUNT and not home):
         return None
     is_account = read.kind == _ACCOUNT
-    name = f"system:serviceaccount:{home}:{read.name}" if is_account else read.name
+    name = ServiceAccount(home, read.name).user if is_account else read.name
     return Subject(kind, sys.intern(name))
 
 

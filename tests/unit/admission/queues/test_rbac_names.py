@@ -112,7 +112,7 @@ def test_what_is_missing(path: str, user: str, text: str, allowed: str, denied: 
     """The message names it, and the manifests in the message give it, and nothing else."""
     compiled = partition("{apiVersion: kueue.x-k8s.io/v1, kind: Cohort, metadata: {name: a}}")
     assert compiled.named_grants is not None
-    grant = MissingGrant.of(path, compiled.named_grants)
+    grant = MissingGrant.of(path, user, compiled.named_grants)
     assert grant is not None
     message = messages.denial(user, CHECK._replace(path=path), NO_MATCH, grant=grant)
     assert message.startswith(
@@ -132,7 +132,7 @@ def test_what_is_missing(path: str, user: str, text: str, allowed: str, denied: 
 
 @pytest.mark.parametrize("user", ["x" * 253, "a: b}, {c", '"', "\u2028", "[", "a/b%c", "*", "- "])
 def test_names_of_users_are_quoted(user: str) -> None:
-    grant = MissingGrant.of(CHECK.path, GRANTS)
+    grant = MissingGrant.of(CHECK.path, user, GRANTS)
     assert grant is not None
     message = messages.denial(user, CHECK, NO_MATCH, grant=grant)
     manifests = message.partition("\nThis would grant it:\n")[2]
@@ -145,8 +145,36 @@ def test_names_of_users_are_quoted(user: str) -> None:
     assert len(message) < MAX_MESSAGE
 
 
+def test_no_two_bindings_have_one_name() -> None:
+    cases = [("a", "b-c"), ("a-b", "c"), ("a", "x/y"), ("a", "x-y"), ("a", "x%y"), ("a", "y" * 300)]
+    names = []
+    for queue, user in cases:
+        grant = MissingGrant.of(f"root.localqueues.ml.{queue}", user, GRANTS)
+        assert grant is not None
+        _, binding = yaml.safe_load_all(grant.manifests())
+        names.append(binding["metadata"]["name"])
+    assert len({*names}) == len(cases)
+
+
+def test_the_command_names_users_as_callers_do() -> None:
+    grants = NamedGrants(frozenset({"localqueues"}), {}, users_prefix="oidc:")
+    hints = {}
+    for user in ("oidc:bob", "kubernetes-admin", "system:serviceaccount:a:b", "oidc:system:x"):
+        grant = MissingGrant.of(CHECK.path, user, grants)
+        message = messages.denial(user, CHECK, NO_MATCH, grant=grant)
+        hints[user] = message.partition("\n")[0].partition("To see why: ")[2]
+    assert hints == {
+        "oidc:bob": "queuegate explain bob root.localqueues.ml.a",
+        "kubernetes-admin": "",
+        "system:serviceaccount:a:b": (
+            "queuegate explain system:serviceaccount:a:b root.localqueues.ml.a"
+        ),
+        "oidc:system:x": "",
+    }
+
+
 def test_a_warning_is_short() -> None:
-    grant = MissingGrant.of(CHECK.path, GRANTS)
+    grant = MissingGrant.of(CHECK.path, "ann", GRANTS)
     warning = messages.denial_warning("ann", CHECK, NO_MATCH, grant=grant)
     assert warning == (
         "ann may not use localqueues.kueue.x-k8s.io/a in ml (set in x): no binding grants it to ann"
@@ -156,4 +184,4 @@ def test_a_warning_is_short() -> None:
 
 
 def test_no_kind() -> None:
-    assert MissingGrant.of("root", GRANTS) is None
+    assert MissingGrant.of("root", "ann", GRANTS) is None
