@@ -1,5 +1,6 @@
 """Reviews under Kubernetes' RBAC: whose groups count, with and without prefixes of names."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -11,21 +12,26 @@ from queuegate_server.engine import ServedPartition, Snapshot
 from queuegate_server.formats.kubernetes_rbac.grants import RbacOptions
 from queuegate_server.formats.kubernetes_rbac.load import load_rbac
 from tests.support.generators.rbac import API
-from tests.support.queue_reviews import Reviewing
+from tests.support.queue_reviews import Reviewing, body
 from tests.support.rows import rows
 from tests.support.snapshots import groups_from
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 QUEUE = "root.localqueues.team.a"
 OIDC = RbacOptions(users_prefix="oidc:", groups_prefix="oidc:")
+LOCAL_QUEUES = {"verbs": ["use"], "apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues"]}
 
 
 def reviewing(
-    options: RbacOptions, subjects: Sequence[dict[str, str]], **settings: Any
+    options: RbacOptions,
+    subjects: Sequence[dict[str, str]],
+    rule: dict[str, list[str]] = LOCAL_QUEUES,
+    *queues: dict[str, Any],
+    **settings: Any,
 ) -> Reviewing:
-    """Return a reviewer whose RBAC lets these subjects use LocalQueues."""
-    rule = {"verbs": ["use"], "apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues"]}
+    """Return a reviewer whose RBAC grants a rule, by default all LocalQueues, to these subjects."""
     objects = [
+        *queues,
         {
             "apiVersion": f"{API}/v1",
             "kind": "ClusterRole",
@@ -79,3 +85,26 @@ async def test_audit_records_name_the_binding() -> None:
     assert (await made.review("oidc:bob", QUEUE)).allowed
     [record] = made.audit.records
     assert record["matched_name"] == "oidc:bob"
+
+
+async def test_a_denied_parent_of_a_quota_has_usable_queues() -> None:
+    """Its place is about administration, but RBAC has only one verb."""
+    rule = {
+        "verbs": ["use"],
+        "apiGroups": ["scheduling.sigs.k8s.io"],
+        "resources": ["elasticquotas"],
+        "resourceNames": ["gold"],
+    }
+    quota = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "gold", "namespace": "koordinator"},
+    }
+    bob = {"kind": "User", "name": "bob"}
+    made = reviewing(RbacOptions(), [bob], rule, quota, schedulers={"koordinator": {}})
+    labels = {"quota.scheduling.koordinator.sh/parent": "silver"}
+    content = body("bob", {"metadata": {"labels": labels}}, namespace="ml")
+    deadline = asyncio.get_running_loop().time() + 5.0
+    _, response = await made.reviewer.review(content, verified=True, deadline=deadline)
+    assert "bob may not use elasticquotas.scheduling.sigs.k8s.io/silver" in response.message
+    assert "Queues you may use: gold" in response.message
