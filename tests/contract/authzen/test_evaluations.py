@@ -146,8 +146,7 @@ def test_a_caller_reads_its_own_change(server: RunningServer, address: str) -> N
         body = asked("alice", "submit", "root.open") | {"context": context}
         assert send(address, EVALUATION, body).content["decision"]
     unknown: list[dict[str, object]] = [
-        {},
-        {"sequence": 1},
+        {"epoch": "", "sequence": 1},
         {"epoch": epoch, "sequence": cursor.sequence + 1},
     ]
     for at_least in unknown:
@@ -158,6 +157,11 @@ def test_a_caller_reads_its_own_change(server: RunningServer, address: str) -> N
     batch = send(address, EVALUATIONS, body | {"evaluations": [{}, {"context": {}}]}).content
     assert [each["decision"] for each in batch["evaluations"]] == [False, True]
     assert batch["evaluations"][0]["context"]["error"]["status"] == 503
+    # Without its number, the change is not one that the server has applied.
+    for incomplete in ({"epoch": epoch}, {"epoch": epoch, "seqence": cursor.sequence + 1}):
+        body["context"]["at_least"] = incomplete
+        reply = send(address, EVALUATION, body)
+        assert (reply.status, reply.content) == (400, "context.at_least.sequence: is required")
 
 
 def test_decisions_are_recorded_and_counted_as_over_grpc(tmp_path: Path) -> None:

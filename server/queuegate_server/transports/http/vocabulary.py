@@ -1,5 +1,6 @@
 """Converts the entities of a request, such as its subject, to messages of the contract."""
 
+import base64
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -146,12 +147,20 @@ def partition_of(resource: Json) -> str:
 
 
 def _cursor(at_least: Json) -> cursor_pb2.Cursor:
-    """Return a cursor in the JSON format of protobuf. Raises Malformed."""
+    """Return a cursor in the JSON format of protobuf. Raises Malformed.
+
+    Unlike there, an absent member is not zero, because each server has applied change 0.
+    """
+    path = "context.at_least"
+    epoch = required(at_least, f"{path}.epoch", str)
+    if at_least.get("sequence") is None:
+        raise Malformed(f"{path}.sequence: is required")
     try:
+        base64.b64decode(epoch, validate=True)  # ParseDict ignores characters outside of base64
         return json_format.ParseDict(at_least, cursor_pb2.Cursor(), ignore_unknown_fields=True)
-    except json_format.ParseError:
+    except (json_format.ParseError, ValueError):
         raise Malformed(
-            "context.at_least: must be a cursor, as the call returned it that made the change"
+            f"{path}: must be a cursor, as the call returned it that made the change"
         ) from None
 
 
