@@ -743,7 +743,7 @@ class PolicyPart(_message.Message):
     """A part of a partition's policy. All parts of a policy are sent in sequence before the next checkpoint
     or pong. A first part discards any incomplete policy.
 
-    A part is complete in itself: it needs only the parts before it. So that all callers accept the same
+    A part is self-contained: it depends only on earlier parts. So that all callers accept the same
     policies, a caller refuses a part if
 
     - it is not the first part, `removed` or `unchanged`, and contains a field that `first` does not list;

@@ -2,5 +2,5 @@
 
 It has two halves, `annotations` (the creators of workloads, for YuniKorn) and `queues` (the queues
 that objects name), and a `server` that both share. `registration` writes the webhook configurations
-of both for the API server, and `process` starts the program.
+for both halves, and `process` starts the program.
 """

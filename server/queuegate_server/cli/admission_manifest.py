@@ -79,7 +79,7 @@ def manifest(
     controllers, exempt users or `unqueued`.
 
     Prints nothing if the webhook would reject the settings or the policy. Warnings are printed on
-    standard error. If absolute paths of the policy do not exist on this machine, checks only the
+    standard error. If the policy's absolute paths do not exist on this machine, checks only the
     settings, and says so on standard error.
     """
     # Imported here because they are slow to import, and not needed for --help.

@@ -37,7 +37,7 @@ _PATTERNS: Final = ("*_test.yaml", "*_test.yml")
 def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> None:
     """Run the policy tests in each FOLDER, or in one file.
 
-    The tests in a folder are all files below it whose names end in _test.yaml. A file names the
+    The tests in a folder are all files under it whose names end in _test.yaml. A file names the
     policy, lists the users with their groups, and states for each request whether access is allowed
     and why. Needs no server or directory, because the groups in the file replace the resolver's
     groups. If a partition has no resolver, a server knows only the groups in requests. Tests of

@@ -269,7 +269,7 @@ def _decide_binding(scope: Scope) -> AdmissionResponse:
 
 
 def _decide_revision(scope: Scope) -> AdmissionResponse:
-    """Deny a ControllerRevision that names another user.
+    """Deny a ControllerRevision that names a different user.
 
     StatefulSets create pods from their current revision, so replacing the revision could change
     the pods' user. Revisions are never patched, because controllers compare their bytes.
@@ -341,7 +341,7 @@ def _check(scope: Scope, pod: PodMetadata) -> AdmissionResponse | None:
 def _deny_foreign_label(
     scope: Scope, pod: PodMetadata, response: AdmissionResponse, old: PodMetadata | None = None
 ) -> AdmissionResponse:
-    """Deny a label that names another user and would be trusted by a scheduler.
+    """Deny a label that names a different user and would be trusted by a scheduler.
 
     Schedulers trust the label if the pod's annotation is missing or empty. An update may keep a
     label that was already trusted in the old object.

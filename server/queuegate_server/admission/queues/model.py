@@ -10,7 +10,7 @@ from queuegate_server.settings.queue_schedulers import Mode
 NOT_TEXT: Final = "{…}"
 """A placeholder for a map or a list where a name belongs. No queue has this name."""
 EXPRESSION: Final = "{expression}"
-"""A placeholder for a name that an expression will give. No queue has this name."""
+"""A placeholder for a name that an expression will produce. No queue has this name."""
 FETCHED: Final = "{fetched}"
 """A placeholder for all names in a template that is read from elsewhere."""
 UNREADABLE: Final = "{unreadable}"

@@ -95,8 +95,8 @@ class QueueNames:
 
         A flat name that the policy lacks refers to a missing queue directly below the scheduler's
         path, so it is decided like any missing queue. A name for YuniKorn refers to the queue that
-        the placement rule `provided` selects if it has no parent; `review_policy` warns about other
-        rules.
+        the placement rule `provided` selects if the rule has no parent; `review_policy` warns about
+        other rules.
 
         Args:
             found: The name.

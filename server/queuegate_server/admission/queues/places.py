@@ -59,7 +59,8 @@ class KeyPlace(NamedTuple):
     is_read: bool = True
     """Whether the scheduler reads the key. If not, the name is only checked."""
     read_in: frozenset[str] = frozenset()
-    """API groups in whose kinds the key is read although `is_read` is false."""
+    """API groups whose kinds are exceptions: the key is read in them although `is_read` is false.
+    """
     ignored_in: frozenset[Kind] = frozenset()
     """Kinds in whose own metadata the scheduler ignores the key."""
     is_read_in_templates: bool = True
