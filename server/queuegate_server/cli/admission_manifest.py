@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,6 +21,9 @@ from queuegate_server.cli.command import (
 from queuegate_server.cli.kubernetes_options import object_name, service_option
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.settings.load import PREFIX, SettingsError, load_with_origins
+
+if TYPE_CHECKING:
+    from queuegate_server.settings.model import Settings
 
 VARIABLES: Final = f"{PREFIX}ADMISSION"
 """The prefix of environment variables that set options of `admission`."""
@@ -63,6 +66,12 @@ _CERTIFICATE: Final = re.compile(
     help="Print only the configuration for queues, for example for the component"
     " deploy/admission/queues.",
 )
+@click.option(
+    "--vap",
+    is_flag=True,
+    help="Print ValidatingAdmissionPolicies instead, with which the API server asks RBAC itself,"
+    " without a webhook. Needs policy.kubernetes.",
+)
 def manifest(
     *,
     config: Path,
@@ -71,12 +80,16 @@ def manifest(
     ca_file: Path | None,
     name: str,
     queues_only: bool,
+    vap: bool,
 ) -> None:
     """Print the webhook configurations and RBAC for the settings.
 
     Apply them with `kubectl apply -f`. They determine which requests the API server sends to the
     webhook. Print and apply them again when admission.queues changes: its modes, schedulers,
     controllers, exempt users or `unqueued`.
+
+    With `--vap`, prints a ValidatingAdmissionPolicy and a binding for each kind of queue, for
+    clusters without the webhook. They see fewer names than the webhook does.
 
     Prints nothing if the webhook would reject the settings or the policy. Warnings are printed on
     standard error. If the policy's absolute paths do not exist on this machine, checks only the
@@ -118,7 +131,9 @@ def manifest(
     service_of_webhook = Service(namespace, service_name, _ca_bundle(ca_file))
     select = queue_configurations if queues_only else webhook_configurations
     documents = select(settings.admission, service_of_webhook, name)
-    if any(source.is_own_cluster for source in settings.sources) and not queues_only:
+    if vap:
+        documents = _access_policies(settings, name)
+    elif any(source.is_own_cluster for source in settings.sources) and not queues_only:
         from queuegate_server.policystore.kubernetes import rights  # noqa: PLC0415 - slow
 
         account = "queuegate-admission"
@@ -126,6 +141,21 @@ def manifest(
     if not documents:
         click.echo("# Nothing is reviewed: admission.queues is not set, or every mode is off.")
     click.echo(render(documents), nl=False)
+
+
+def _access_policies(settings: "Settings", name: str) -> list[dict[str, Any]]:
+    """Return the policies that need no webhook."""
+    from queuegate_server.admission.registration.access_policies import (  # noqa: PLC0415 - slow
+        access_policies,
+    )
+
+    queues = settings.admission.queues
+    rbac = next((each.kubernetes.rbac for each in settings.sources if each.kubernetes), None)
+    if queues is None:
+        return []
+    if rbac is None or not settings.is_rbac(queues.partition):
+        raise Failure("--vap asks Kubernetes' RBAC: set policy.kubernetes, or leave out --vap")
+    return [*access_policies(queues, rbac, name)]
 
 
 def settings_variables(environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from tests.e2e.kube import custom_resources
-from tests.e2e.kube.account import RBAC, watcher_account
+from tests.e2e.kube.account import watcher_account
 from tests.e2e.kube.cluster import ApiServer, program, running_cluster
 from tests.e2e.kube.queue_checks import DRY, enforced_by, serving, submit, write_settings
+from tests.e2e.kube.rbac_grants import can_i, create, let_bob_create
 from tests.e2e.kube.reviews import created, refusal
 from tests.support.eventually import eventually
 from tests.support.rows import rows
@@ -19,8 +20,6 @@ from tests.support.rows import rows
 pytestmark = pytest.mark.timeout(1_800)
 SCHEDULERS: Final = ("kueue", "kai", "volcano", "koordinator")
 SETTINGS: Final = {"mode": "deny", "schedulers": {name: {} for name in SCHEDULERS}}
-CREATOR: Final = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "get"]}
-"""All that bob may do, which is no use of a queue."""
 SECONDS: Final = 600
 
 
@@ -35,11 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         account = watcher_account(api, folder)
         created(api.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": "dev"}}))
         custom_resources.define(api)
-        create(api, "ClusterRole", {"metadata": {"name": "creator"}, "rules": [CREATOR]})
-        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}
-        reference = {"apiGroup": subject["apiGroup"], "kind": "ClusterRole", "name": "creator"}
-        binding = {"metadata": {"name": "creator"}, "roleRef": reference, "subjects": [subject]}
-        create(api, "ClusterRoleBinding", binding)
+        let_bob_create(api)
         config, ca = write_settings(folder / "webhook", SETTINGS)
         settings = yaml.safe_load(config.read_text())
         settings["policy"] = {"kubernetes": {"kubeconfig": str(account.kubeconfig)}}
@@ -54,21 +49,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 def is_asked(api: ApiServer) -> bool:
     answer = submit(api, "probe", "missing")
     return answer.status_code == 403 and "queuegate explain" in answer.text
-
-
-def create(api: ApiServer, kind: str, content: Any) -> str:
-    """Create an RBAC object as the administrator. Returns its path."""
-    namespace = content["metadata"].get("namespace")
-    above = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
-    created(api.ask("admin", "POST", f"{above}/{kind.lower()}s", content))
-    return f"{above}/{kind.lower()}s/{content['metadata']['name']}"
-
-
-def can_i(api: ApiServer, attributes: dict[str, str]) -> bool:
-    review = {"spec": {"user": "bob", "resourceAttributes": {"verb": "use", **attributes}}}
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    allowed: bool = created(api.ask("admin", "POST", path, review))["status"]["allowed"]
-    return allowed
 
 
 @rows

@@ -14,10 +14,10 @@ from queuegate_server.admission.queues.model import QueueName
 from queuegate_server.admission.queues.names import PLACES, QueueNames, invalid
 from queuegate_server.settings.queue_schedulers import KUEUE, Schedulers
 
-_LEVELS: Final = {"volcano": "volcano-queues", "kai": "kai-queues", "koordinator": "elasticquotas"}
+LEVELS: Final = {"volcano": "volcano-queues", "kai": "kai-queues", "koordinator": "elasticquotas"}
 """The levels of the schedulers with flat names. Kueue's levels are named like its templates."""
-_SCHEDULERS: Final = frozenset({KUEUE, *_LEVELS})
-_QUOTAS: Final = _LEVELS["koordinator"]
+_SCHEDULERS: Final = frozenset({KUEUE, *LEVELS})
+_QUOTAS: Final = LEVELS["koordinator"]
 _OF_NAMESPACE: Final = "namespacequeues"
 _NAMESPACE_PREFIX: Final = "namespace/"
 _REMEDY: Final = "write the name of a Kubernetes object, with at most 64 characters"
@@ -53,7 +53,7 @@ class RbacQueueNames(QueueNames):
 
     def asked(self, paths: Sequence[str], place: QueueName, namespace: str) -> Sequence[str]:
         """As in QueueNames."""
-        if place.scheduler not in _LEVELS:
+        if place.scheduler not in LEVELS:
             return paths
         kind, _ = self._split(place)
         above = SEPARATOR.join(self._above(kind, namespace))
@@ -72,7 +72,7 @@ class RbacQueueNames(QueueNames):
         name = found.name
         if found.scheduler == KUEUE:
             return found.template, name
-        kind = _LEVELS.get(found.scheduler)
+        kind = LEVELS.get(found.scheduler)
         if kind is None:
             raise invalid(name, f"Kubernetes' RBAC grants no queues of {found.scheduler}")
         if found.scheduler == "volcano" and name.startswith(_NAMESPACE_PREFIX):

@@ -1,0 +1,55 @@
+"""Roles and bindings of bob, and what the API server's authorizer says about him."""
+
+from typing import Any, Final
+
+from tests.e2e.kube.account import RBAC
+from tests.e2e.kube.cluster import ApiServer
+from tests.e2e.kube.reviews import created
+
+_API: Final = "rbac.authorization.k8s.io"
+_CREATOR: Final = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "get", "update"]}
+"""All that bob may do, which is no use of a queue."""
+
+
+def let_bob_create(api: ApiServer) -> None:
+    """Let bob create and change all objects."""
+    create(api, "ClusterRole", {"metadata": {"name": "creator"}, "rules": [_CREATOR]})
+    create(api, "ClusterRoleBinding", _binding("creator"))
+
+
+def grant(api: ApiServer, asked: dict[str, str], namespace: str) -> list[str]:
+    """Let bob use a queue, in a namespace or, if it is empty, in the cluster.
+
+    Returns the paths of the objects, the binding first.
+    """
+    rule = {
+        "apiGroups": [asked["group"]],
+        "resources": [asked["resource"]],
+        "resourceNames": [asked["name"]],
+        "verbs": ["use"],
+    }
+    role = create(api, "ClusterRole", {"metadata": {"name": "use-it"}, "rules": [rule]})
+    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+    return [create(api, kind, _binding("use-it", namespace)), role]
+
+
+def _binding(name: str, namespace: str = "") -> dict[str, Any]:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    reference = {"apiGroup": _API, "kind": "ClusterRole", "name": name}
+    subject = {"apiGroup": _API, "kind": "User", "name": "bob"}
+    return {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
+
+
+def create(api: ApiServer, kind: str, content: Any) -> str:
+    """Create an RBAC object as the administrator. Returns its path."""
+    namespace = content["metadata"].get("namespace")
+    above = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
+    created(api.ask("admin", "POST", f"{above}/{kind.lower()}s", content))
+    return f"{above}/{kind.lower()}s/{content['metadata']['name']}"
+
+
+def can_i(api: ApiServer, attributes: dict[str, str]) -> bool:
+    review = {"spec": {"user": "bob", "resourceAttributes": {"verb": "use", **attributes}}}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    allowed: bool = created(api.ask("admin", "POST", path, review))["status"]["allowed"]
+    return allowed
