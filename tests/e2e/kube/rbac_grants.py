@@ -1,5 +1,7 @@
 """Roles and bindings of bob, and what the API server's authorizer says about him."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from tests.e2e.kube.account import RBAC
@@ -17,11 +19,9 @@ def let_bob_create(api: ApiServer) -> None:
     create(api, "ClusterRoleBinding", _binding("creator"))
 
 
-def grant(api: ApiServer, asked: dict[str, str], namespace: str) -> list[str]:
-    """Let bob use a queue, in a namespace or, if it is empty, in the cluster.
-
-    Returns the paths of the objects, the binding first.
-    """
+@contextmanager
+def granted(api: ApiServer, asked: dict[str, str], namespace: str) -> Iterator[None]:
+    """Let bob use a queue in a block, in a namespace or, if it is empty, in the cluster."""
     rule = {
         "apiGroups": [asked["group"]],
         "resources": [asked["resource"]],
@@ -30,7 +30,12 @@ def grant(api: ApiServer, asked: dict[str, str], namespace: str) -> list[str]:
     }
     role = create(api, "ClusterRole", {"metadata": {"name": "use-it"}, "rules": [rule]})
     kind = "RoleBinding" if namespace else "ClusterRoleBinding"
-    return [create(api, kind, _binding("use-it", namespace)), role]
+    binding = create(api, kind, _binding("use-it", namespace))
+    try:
+        yield
+    finally:
+        for path in (binding, role):
+            created(api.ask("admin", "DELETE", path))
 
 
 def _binding(name: str, namespace: str = "") -> dict[str, Any]:

@@ -14,7 +14,7 @@ import yaml
 from tests.e2e.kube import custom_resources, test_rbac_webhook
 from tests.e2e.kube.cluster import ApiServer, program, running_cluster
 from tests.e2e.kube.queue_checks import DRY, JOBS, KUEUE, REGISTRATION, job
-from tests.e2e.kube.rbac_grants import can_i, grant, let_bob_create
+from tests.e2e.kube.rbac_grants import can_i, granted, let_bob_create
 from tests.e2e.kube.reviews import SPEC, created, refusal
 from tests.support.eventually import eventually
 from tests.support.rows import rows, table
@@ -26,6 +26,8 @@ SETTINGS: Final = {
     "admission": {"queues": {"mode": "deny", "schedulers": SCHEDULERS, "exempt": ["^alice$"]}},
 }
 SECONDS: Final = 600
+GRANTS: Final = table(test_rbac_webhook.__file__, "test_a_denial_shows_the_grant")
+"""An object for each kind of queue, and the grant that bob needs for it."""
 IN_DEV: Final = {
     "group": "kueue.x-k8s.io",
     "resource": "localqueues",
@@ -54,6 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         custom_resources.define(api)
         let_bob_create(api)
         apply(api, printed(SETTINGS, folder))
+        wait_until_enforced(api)
         yield api
 
 
@@ -71,13 +74,17 @@ def apply(api: ApiServer, documents: list[dict[str, Any]]) -> None:
         created(answer)
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, id=row["id"])
-        for row in table(test_rbac_webhook.__file__, "test_a_denial_shows_the_grant")
-    ],
-)
+def wait_until_enforced(api: ApiServer) -> None:
+    """Wait until each of the policies refuses bob's objects."""
+    for row in GRANTS:
+
+        def ask(row: dict[str, Any] = row) -> int:
+            return api.ask("bob", "POST", f"{row['path']}{DRY}", row["thing"]).status_code
+
+        eventually(ask, 403, SECONDS)
+
+
+@pytest.mark.parametrize("row", GRANTS, ids=[row["id"] for row in GRANTS])
 def test_a_grant_decides(cluster: ApiServer, row: dict[str, Any]) -> None:
     """The same objects and grants as with the webhook."""
 
@@ -90,17 +97,14 @@ def test_a_grant_decides(cluster: ApiServer, row: dict[str, Any]) -> None:
     eventually(state, (False, False), SECONDS)
     assert f"bob may not {row['grant']}: no binding grants it" in refusal(ask())
     namespace = "dev" if row["grant"].endswith(" in dev") else ""
-    paths = grant(cluster, row["asked"], namespace)
-    eventually(state, (True, True), SECONDS)
-    for each in paths:
-        created(cluster.ask("admin", "DELETE", each))
+    with granted(cluster, row["asked"], namespace):
+        eventually(state, (True, True), SECONDS)
     eventually(state, (False, False), SECONDS)
 
 
 @rows
 def test_what_it_sees(cluster: ApiServer, path: str, thing: Any, status: int) -> None:
     """bob may use no queue. An expression that fails refuses an object with another status."""
-    eventually(lambda: ask_about_a_job(cluster).status_code, 403, SECONDS)
     answer = cluster.ask("bob", "POST", f"{path}{DRY}", thing)
     assert answer.status_code == status, answer.text
 
@@ -111,11 +115,9 @@ def ask_about_a_job(cluster: ApiServer, user: str = "bob") -> httpx2.Response:
 
 def test_only_new_names_count(cluster: ApiServer) -> None:
     """bob may change an object whose queue he may no longer use, but not give it another one."""
-    paths = grant(cluster, IN_DEV, "dev")
-    eventually(lambda: ask_about_a_job(cluster).status_code, 201, SECONDS)
-    made = created(cluster.ask("bob", "POST", JOBS, job("kept", {KUEUE: "training"})))
-    for each in paths:
-        created(cluster.ask("admin", "DELETE", each))
+    with granted(cluster, IN_DEV, "dev"):
+        eventually(lambda: ask_about_a_job(cluster).status_code, 201, SECONDS)
+        made = created(cluster.ask("bob", "POST", JOBS, job("kept", {KUEUE: "training"})))
     eventually(lambda: ask_about_a_job(cluster).status_code, 403, SECONDS)
     made["metadata"]["labels"]["team"] = "x"
     created(cluster.ask("bob", "PUT", f"{JOBS}/kept{DRY}", made))
@@ -146,13 +148,11 @@ def test_a_name_in_every_place(cluster: ApiServer) -> None:
         made = cron_job(dict.fromkeys(keys, "training"))
         return cluster.ask("bob", "POST", f"{CRON}{DRY}", made)
 
-    eventually(lambda: ask(KUEUE).status_code, 403, SECONDS)
-    paths = grant(cluster, {**IN_DEV, "group": "*", "resource": "*"}, "")
-    eventually(lambda: ask(KUEUE).status_code, 201, SECONDS)
-    message = refusal(ask("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name"))
-    assert "the object names queues in more than 6 places" in message
-    for each in paths:
-        created(cluster.ask("admin", "DELETE", each))
+    assert ask(KUEUE).status_code == 403
+    with granted(cluster, {**IN_DEV, "group": "*", "resource": "*"}, ""):
+        eventually(lambda: ask(KUEUE).status_code, 201, SECONDS)
+        message = refusal(ask("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name"))
+        assert "the object names queues in more than 6 places" in message
     eventually(lambda: ask(KUEUE).status_code, 403, SECONDS)
 
 
@@ -165,7 +165,6 @@ def test_who_is_not_checked(cluster: ApiServer) -> None:
 
 
 def test_warn_mode_refuses_nothing(cluster: ApiServer, tmp_path: Path) -> None:
-    eventually(lambda: ask_about_a_job(cluster).status_code, 403, SECONDS)
     settings = json.loads(json.dumps(SETTINGS))
     settings["admission"]["queues"]["mode"] = "warn"
     apply(cluster, printed(settings, tmp_path))
@@ -181,3 +180,4 @@ def test_warn_mode_refuses_nothing(cluster: ApiServer, tmp_path: Path) -> None:
     answer = cluster.ask("bob", "POST", f"/api/v1/namespaces/dev/pods{DRY}", pod)
     assert "use queues.scheduling.run.ai/training" in refusal(answer), "a mode of its own"
     apply(cluster, printed(SETTINGS, tmp_path))
+    wait_until_enforced(cluster)
