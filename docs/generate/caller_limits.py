@@ -49,7 +49,7 @@ def section() -> str:
 
 _INTRODUCTION: Final = """\
 A call meets these limits in this order. `OVERLOADED` and `RATE_LIMITED` have the status
-`RESOURCE_EXHAUSTED` and say when to retry. Files are below `server/queuegate_server/`."""
+`RESOURCE_EXHAUSTED` and say when to retry. Files are under `server/queuegate_server/`."""
 
 _NO_LIMITS: Final = """\
 A caller is `certificate:NAME`, `token:NAME`, `loopback` or `unix`, as in the log. There is no limit

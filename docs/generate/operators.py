@@ -18,12 +18,13 @@ An operator creates pods, or other objects that name queues, with its own accoun
 pods are created by a controller](../how-to/queue-access-workloads.md) says when to list such an
 account in `admission.queues.controllers`, and [settings for
 operators](../how-to/queue-access-operators.md) has examples to copy. `queuegate-server validate
---config` and the webhook warn about each entry of `controllers` that is not on this page, and about
+--config` and the webhook warn about each entry in `controllers` that is not on this page, and about
 each operator with a kind that the settings do not check.
 
 An account is written as NAMESPACE:NAME, for the user `system:serviceaccount:NAMESPACE:NAME`. A
-chart can give it another name. Only the accounts of Kubernetes and Kueue were tried in a cluster.
-The others were read in the projects' manifests, charts and guides, except those of Airflow,
+chart can give it a different name. Only the accounts of Kubernetes and Kueue were tried in a
+cluster. The others were read in the projects' manifests, charts and guides, except those of
+Airflow,
 JupyterHub and the training operator, that of KEDA in `kube-system`, and that of KubeRay in
 `kuberay-operator`. Nobody has read a project file about these exceptions, so compare them with your
 cluster. Where the column says "not published", queuegate does not know the account, and warns about

@@ -16,8 +16,8 @@ The reason for each value stands beside the constant in the source, in the packa
 _OF_OPTIONS: Final = """\
 ## Options
 
-A command line with one of these options is an error. The variables of the webhook's options
-(`QUEUEGATE_ADMISSION_LISTEN` and others) are gone with them.
+A command line with one of these options is an error. The environment variables for the
+webhook's options, such as `QUEUEGATE_ADMISSION_LISTEN`, no longer exist either.
 """
 
 

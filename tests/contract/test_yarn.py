@@ -143,7 +143,7 @@ def test_a_name_that_is_given_twice_is_refused(folder: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 2
     assert "the partition 'default' is also in" in ended.stderr
-    assert "give one of them another name" in ended.stderr
+    assert "rename one of them" in ended.stderr
 
 
 @pytest.mark.parametrize(
