@@ -105,7 +105,7 @@ async def test_modules_on_the_path_of_a_lookup_in_a_directory_and_back(tmp_path:
     assert access_pb2.CheckQueueAccessResponse.FromString(response).allowed
     assert {"rpc.access_service", "identity.resolvers.ldap.ldap_messages"} <= names.keys()
     assert len(names) <= MOST_FOR_LOOKUP, sorted(names)
-    assert in_order(names) == walk_in_architecture("A look-up in LDAP")
+    assert in_order(names) == walk_in_architecture("An LDAP lookup")
 
 
 async def test_modules_on_the_path_of_a_reload(tmp_path: Path) -> None:
@@ -146,4 +146,4 @@ async def test_modules_on_the_path_of_a_review() -> None:
         reviewing = Reviewing()
         with passed.recording() as names:
             await reviewing.review("alice", "root.prod")
-    assert in_order(names) == walk_in_architecture("A kubectl apply that is refused")
+    assert in_order(names) == walk_in_architecture("A refused kubectl apply")
