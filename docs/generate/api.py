@@ -20,9 +20,9 @@ from queuegate_server.rpc.authorization import ROLES
 _PACKAGE: Final = "queuegate.v1"
 _INTRODUCTION: Final = """\
 The contract is [`proto/queuegate/v1`](../../proto/queuegate/v1). Clients for
-[Python](python.md) and [Go](../how-to/go-shim.md) carry the generated stubs; programs in other
-languages generate theirs from it, and should follow the [advice for
-clients](errors.md#advice-for-clients). The server also supports gRPC reflection, for callers with
+[Python](python.md) and [Go](../how-to/go-shim.md) include the generated stubs; programs in other
+languages generate theirs from the contract, and should follow the [advice for
+clients](errors.md#advice-for-clients). The server also supports gRPC reflection for callers with
 the role `read`.
 
 - **Denied is an answer** (`allowed = false`) with a reason. After an [error](errors.md), do not

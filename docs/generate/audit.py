@@ -31,16 +31,16 @@ The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per l
 is one record, including each check in a batch or a column request, and the decision of an
 `Explain…` call. `ListQueues` and `ListUsers` are not recorded, nor are calls that are rejected
 before a decision, for example because there are too many or the caller lacks the role. With
-`records: denials`, allowed requests are not recorded. The decisions of the admission webhook about
-each queue that an object names are recorded as well. A
-[gate](../how-to/decide-in-the-shim.md#with-an-audit-log) hands records with the same keys to its
+`records: denials`, allowed requests are not recorded. The admission webhook's decisions about each
+queue that an object names are recorded as well. A
+[gate](../how-to/decide-in-the-shim.md#with-an-audit-log) passes records with the same keys to its
 own program; they are not in the server's log.
 """
 _EXAMPLES: Final = """\
 ## Examples
 
-A denial, a request about an application, a request that could not be decided, a decision of the
-admission webhook, one under RBAC, and one that a gate told its program:
+A denial, a request about an application, a request that could not be decided, a decision by the
+admission webhook, one under RBAC, and one that a gate reported to its program:
 """
 _RBAC: Final = b"""
 apiVersion: rbac.authorization.k8s.io/v1
@@ -59,7 +59,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "time": "When the request was decided: UTC, RFC 3339, with microseconds.",
     "caller": "`loopback`, `unix`, `token:NAME` or `certificate:NAME`, as in"
     " [`callers`](settings.md#callers); `webhook` for the admission webhook,"
-    " and `gate:NAME` for the program of a gate.",
+    " and `gate:NAME` for a gate's program.",
     "method": "The [call](api.md#queuegatev1accessservice), also for a gate;"
     " `AdmissionReview` for the admission webhook, and `SubjectAccessReview` for its endpoint"
     " `/authorize`.",
@@ -72,19 +72,19 @@ _KEYS: Final[Mapping[str, str]] = {
     "object_namespace": "The object's namespace; empty outside namespaces.",
     "object_name": "The object's name; empty if the API server generates it.",
     "dry_run": "`true` if the API server will not store the object. Otherwise absent.",
-    "unverified": "`true` if the webhook's client presented no certificate: anyone who can connect"
-    " may have made up the user and the object. Otherwise absent.",
+    "unverified": "`true` if the webhook's client did not present a certificate: anyone who can"
+    " connect may have made up the user and the object. Otherwise absent.",
     "scheduler": "The [scheduler](settings.md#admissionqueuesschedulers) that reads the name,"
     " `places[N]` for one of your own places, `unqueued` for an object that names no queue, or"
-    " `authorize` for a question of `kubectl auth can-i`. Only for the admission webhook,"
+    " `authorize` for a question from `kubectl auth can-i`. Only for the admission webhook,"
     " like `mode`.",
-    "mode": "`deny`; `warn` if the object is accepted nevertheless; `off` if the decision is about"
-    " no object.",
+    "mode": "`deny`; `warn` if the object is accepted nevertheless; `off` if the decision is not"
+    " about an object.",
     "queue": "The queue in the request, or the application's queue. Empty if the name in an object"
-    " cannot be a queue's name.",
+    " cannot be a queue name.",
     "access": "`submit` or `admin`. Only for queues.",
     "action": "`view`, `view_logs`, `modify`, `move` or `admin`. Only for applications.",
-    "owner": "The application's owner; with Spark, the user that it runs for.",
+    "owner": "The application's owner; with Spark, the user for whom it runs.",
     "target_queue": "The queue to which the application would be moved; empty if none.",
     "decision": "`allowed`, `denied`, or `error` if the request could not be decided.",
     "reason": "Why, in lower case: the decision's [reason](api.md#reason), or the"

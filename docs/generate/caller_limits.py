@@ -48,18 +48,18 @@ def section() -> str:
 
 
 _INTRODUCTION: Final = """\
-A call meets these limits in this order. `OVERLOADED` and `RATE_LIMITED` have the status
+These limits apply to a call in this order. `OVERLOADED` and `RATE_LIMITED` have the status
 `RESOURCE_EXHAUSTED` and say when to retry. Files are under `server/queuegate_server/`."""
 
 _NO_LIMITS: Final = """\
 A caller is `certificate:NAME`, `token:NAME`, `loopback` or `unix`, as in the log. There is no limit
 for:
 
-- the calls in progress of one caller: one caller can take all of `limits.max_concurrent_calls`,
-  with at most `limits.connections.max_streams` on each connection. To limit callers, set
+- one caller's calls in progress: one caller can take all of `limits.max_concurrent_calls`, with at
+  most `limits.connections.max_streams` on each connection. To limit callers, set
   `limits.caller_rate`;
-- the connections of one caller or address;
-- the lookups that one caller causes, beyond those of one request;
+- connections from one caller or address;
+- the lookups that one caller causes, apart from the limit on those of one request;
 - the duration of a call: the caller's deadline ends it. Without a deadline, lookups end it, each of
   which takes at most twice `lookup_timeout`."""
 
@@ -113,7 +113,7 @@ def _limits() -> list[_Limit]:
             "Calls in progress",
             f"{defaults.max_concurrent_calls}",
             "limits.max_concurrent_calls",
-            "all callers; streams of gates do not count",
+            "all callers; gates' streams do not count",
             _OVERLOADED,
             interceptors,
         ),

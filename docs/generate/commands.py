@@ -14,19 +14,19 @@ from queuegate.cli.invocation import COMMON
 from queuegate_server.cli.main import command_group
 
 _CLIENT: Final = """\
-The command asks a server whether a user may use a queue and why, which groups the user is in, and
+This command asks a server whether a user may use a queue and why, which groups the user is in, and
 which policy the server uses. `check`, `explain`, `app-check`, `queues`, `who-can` and `tree` also
 decide without a server, with `--policy` or `--config` (`pip install 'queuegate[server]'`).
 
 `-o json` and `-o yaml` print a document that repeats the question. If there is no answer, the
-document contains an `error` with `reason` (see [errors](errors.md)), `message`, and `retry_after`
-in whole seconds if the server knows when to retry. Commands that print a list can also print a
+document contains an `error` with `reason` (see [errors](errors.md)), `message` and, if the server
+says when to retry, `retry_after` in whole seconds. Commands that print a list can also print a
 `table`.
 """
 _SERVER: Final = """\
 `serve` and `admission` run the two servers. The other commands work on files, without a server.
 """
-_COMMON: Final = "These options can be given before or after the command's name."
+_COMMON: Final = "These options can be given before or after the command name."
 
 
 def generate_client() -> str:

@@ -28,7 +28,7 @@ people and may change. In a batch, each question's result carries the same statu
 An error that several questions in a batch share is sent only once: the first result contains it as
 `error`; later ones have `same_error_as`, the index of that result. Check which field of the `oneof`
 is set, because 0 is a valid index. Treat a result without a decision as an error, even if it has a
-field that you do not know. The clients for Python and Go return each question's own error.
+field that you do not know. The Python and Go clients return each question's own error.
 """
 _OF_GRPC: Final = """\
 ## Errors without a reason
@@ -39,25 +39,25 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
 
 ## Advice for clients
 
-The clients for Python and Go do this, except for what the program that calls them must do. For
-another language, start with [the example for Java or Node](../how-to/generated-stubs.md).
+The Python and Go clients do all of this except what only the calling program can do. For
+a different language, start with [the example for Java or Node](../how-to/generated-stubs.md).
 
 - **Grant access only if `allowed` is true.** Treat an answer as an error if its `reason` belongs to
   the opposite outcome. A `reason` that you do not know changes nothing.
-- **Set a deadline**, such as one second, for each call with its retries.
+- **Set a deadline**, such as one second, for each call including its retries.
 - **Retry within the deadline** with gRPC's own retries, after `UNAVAILABLE` and `CANCELLED`: four
-  attempts, the first pause 0.05 s. The server stops retries that would be pointless.
-- **Wait, then ask again** if a call, or a question of a batch, still ends with `UNAVAILABLE`,
-  `CANCELLED`, `DEADLINE_EXCEEDED` or `RESOURCE_EXHAUSTED`: at the time that `RetryInfo` gives, or
-  else after a second. A program that admits applications holds the application until then. If a
+  attempts, with a first pause of 0.05 s. The server stops retries that would be pointless.
+- **Wait, then ask again** if a call, or a question in a batch, still ends with `UNAVAILABLE`,
+  `CANCELLED`, `DEADLINE_EXCEEDED` or `RESOURCE_EXHAUSTED`: after the time that `RetryInfo` gives,
+  or else after a second. A program that admits applications holds the application until then. If a
   message was too large, send less at a time instead.
-- **Wait and alert an administrator** after `PERMISSION_DENIED` and `UNAUTHENTICATED`. They are
-  about the caller, never about the user in the question: if the program rejected the application,
-  one wrong setting would reject all applications.
+- **Wait and alert an administrator** after `PERMISSION_DENIED` and `UNAUTHENTICATED`. They
+  concern the caller, never the user in the question: if the program rejected the application, one
+  wrong setting would reject all applications.
 - **Reject the application** after any other error: the request, the policy or the server must
   change before the same question can be answered.
 - **Raise the limit on responses** for large batches and lists. Most gRPC libraries accept 4 MiB;
-  the clients for Python and Go accept 64 MiB.
+  the Python and Go clients accept 64 MiB.
 """
 _CAUSES: Final = {
     "RESOURCE_EXHAUSTED": (
@@ -68,11 +68,11 @@ _CAUSES: Final = {
     "UNAVAILABLE": (
         "Nothing listens at the address, or the connection broke. With TLS, it can also mean that"
         " one side does not trust the other's certificate, usually with the message `Socket"
-        " closed`. Retry later; check address and certificates."
+        " closed`. Retry later; check the address and the certificates."
     ),
     "CANCELLED": (
-        "The server dropped a waiting call, because it is shutting down or gets far more calls than"
-        " it can answer. Retry, as the clients for Python and Go do."
+        "The server dropped a waiting call because it is shutting down or gets far more calls than"
+        " it can answer. Retry, as the Python and Go clients do."
     ),
     "DEADLINE_EXCEEDED": "The server did not answer within the caller's time limit. Retry later.",
     "UNIMPLEMENTED": "The server is not queuegate, or an older version. Check the address.",
@@ -81,7 +81,7 @@ _CAUSES: Final = {
 _PYTHON: Final = """\
 ## Exceptions of the Python client
 
-An argument of a wrong type raises `TypeError`. Any other error is raised as a
+An argument of the wrong type raises `TypeError`. Any other error is raised as a
 `queuegate.QueuegateError` with `message`, `code` (the name of the status) and `reason` (empty
 without an `ErrorInfo`). An `InvalidArgument` is also a `ValueError`.
 """

@@ -5,10 +5,10 @@ from queuegate_server.formats.findings.finding import Severity
 from queuegate_server.formats.findings.table import SUBJECTS
 
 _ABOUT = """
-What `queuegate-server` can find in a policy, in settings, in a change and in tests, by the
-identifier that `-o json` and `-o sarif` show. Words in braces are filled in. Errors and notes are
-marked; all others are warnings. The last table has kinds of findings whose messages differ from
-case to case.
+This page lists what `queuegate-server` can find in a policy, in settings, in a change and in
+tests, by the identifier that `-o json` and `-o sarif` show. Words in braces are placeholders.
+Errors and notes are marked; all others are warnings. The last table lists kinds of findings whose
+messages vary from case to case.
 """
 
 

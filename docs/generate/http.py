@@ -8,28 +8,28 @@ from docs.generate.markdown import code, page, table
 from queuegate_server.transports.http import documents
 
 _INTRODUCTION: Final = """\
-With the setting [`http.listen`](settings.md#http), the server answers decisions and searches as
-JSON, by the OpenID Foundation's *Authorization API 1.0* (AuthZEN). [Ask over
-HTTP](../how-to/ask-over-http.md) shows how to set it up. `GET /openapi.json` serves this page for
-programs.
+With the setting [`http.listen`](settings.md#http), the server answers evaluations and searches in
+JSON, according to the OpenID Foundation's *Authorization API 1.0* (AuthZEN). [Ask over
+HTTP](../how-to/ask-over-http.md) shows how to set it up. `GET /openapi.json` serves this page in
+machine-readable form.
 
 - Requests are POSTs of a JSON object with `Content-Type: application/json` and `Content-Length`.
-  Unknown members are ignored, and `null` counts as absent. Refused are repeated names of members,
-  `NaN`, lone surrogates, numbers that a double cannot hold, compressed bodies and chunks.
+  Unknown members are ignored, and `null` counts as absent. Repeated member names, `NaN`, lone
+  surrogates, numbers that a double cannot hold, compressed bodies and chunks are refused.
 - Callers identify themselves as over gRPC ([`callers`](settings.md#callers)), with a bearer token
   or a client certificate; those on loopback and Unix sockets need none. Roles, rates, limits and
   the audit log are those of the gRPC methods that answer.
-- `X-Request-ID` comes back unchanged. The server's log has it if it has at most 128 characters,
-  which are letters, digits and `._:/+=@-`.
-- There is no CORS: no page of a site can read an answer. On loopback, a request needs the host
-  `localhost` or an IP address of loopback, or a token.
-- The project's tests carry out each case of the levels Basic Core, Batch Core, Search Core and
-  Discovery of the standard's certification scenario. The *Properties* levels need rules about
-  attributes, which ACLs of queues do not have. The OpenID Foundation's own conformance suite has
-  not been run, and the server is not certified.
+- `X-Request-ID` is returned unchanged. The server logs it if it has at most 128 characters, all of
+  them letters, digits or `._:/+=@-`.
+- There is no CORS: no web page can read an answer. On loopback, a request needs the host
+  `localhost` or a loopback IP address, or a token.
+- The project's tests run each case of the levels Basic Core, Batch Core, Search Core and Discovery
+  in the standard's certification scenario. The *Properties* levels need rules about attributes,
+  which queue ACLs do not have. The OpenID Foundation's own conformance suite has not been run, and
+  the server is not certified.
 """
 _ERRORS: Final = """\
-An error is a status other than 200, with the message as a JSON string. "Denied" is 200 with
+An error has a status other than 200, with the message as a JSON string. "Denied" is 200 with
 `"decision": false`. Grant access only after 200 with `"decision": true`.
 """
 _JSON: Final = "application/json"

@@ -63,8 +63,8 @@ from queuegate_server.transports.http import server as http_port
 from queuegate_server.transports.http import strict_json
 
 _INTRODUCTION: Final = """\
-Every input has a limit, so that no caller or file can exhaust the server. This page lists the
-limits that are fixed, and those that a caller meets. Others are settings: lookups in
+Every input has a limit, so that no caller or file can exhaust the server. This page lists the fixed
+limits and all limits on callers. Others are settings: lookups in
 [`resolvers`](settings.md#resolversname), and users in [`cache`](settings.md#partitionsnamecache).
 """
 
@@ -78,7 +78,7 @@ def generate() -> str:
         "## What one caller meets",
         caller_limits.section(),
         "## Requests",
-        "A request that exceeds one of these ends with `INVALID_ARGUMENT` (`INVALID_FIELD`).",
+        "A request that exceeds one of these fails with `INVALID_ARGUMENT` (`INVALID_FIELD`).",
         table(head, _requests()),
         "## Files",
         "A file that exceeds one of these is an error with its location; the last valid policy"
@@ -88,7 +88,7 @@ def generate() -> str:
         "A changed policy is parsed in a child process. If it exceeds a limit, the reload fails.",
         table(head, _reloads()),
         "## Lists of users",
-        "A list of a queue's users that reaches one of these is incomplete, and says so.",
+        "A list of a queue's users that reaches one of these is incomplete and says so.",
         table(head, _lists()),
         "## Directories that are followed",
         "An `ldap` resolver with `changes: syncrepl` that exceeds one of the first three does not"
@@ -98,7 +98,7 @@ def generate() -> str:
         "A lookup whose answers exceed one of these fails; others on the connection do not.",
         table(head, _entries()),
         "## Answers of an identity provider",
-        "A lookup whose answers exceed one of these fails. A pause that exceeds its bound is cut.",
+        "A lookup whose answers exceed one of these fails. A pause outside its bounds is adjusted.",
         table(head, _answers()),
         "## HTTP",
         "Requests over HTTP become calls, which meet the limits above. A request that exceeds one"
@@ -110,11 +110,11 @@ def generate() -> str:
         "A request that exceeds one of these is answered with an HTTP error.",
         table(head, _console()),
         "## Gates",
-        "The first nine apply to callers of `SyncService`; our clients observe them.",
+        "The first nine apply to callers of `SyncService`; our clients respect them.",
         table(head, _gates()),
         "## What a gate takes from a server",
         "A message that exceeds one of these ends the stream: the gate drops its copy, logs the"
-        " cause, and asks the server. The gates for Python and Go have the same limits.",
+        " cause, and asks the server. The Python and Go gates have the same limits.",
         table(head, _servers()),
         "## The admission webhook",
         "A request that exceeds one of these is answered with an HTTP error, or denied.",
@@ -131,8 +131,8 @@ def _followed() -> list[tuple[str, str]]:
     return [
         (
             (
-                "Memory for what all resolvers of a process keep of groups and users, and for what "
-                f"they are reading, which counts as {sync_changes.READING_FACTOR} times its size"
+                "Memory for the groups and users that all resolvers in a process keep, and for "
+                f"those being read, which count as {sync_changes.READING_FACTOR} times their size"
             ),
             _size(sync_changes.MAX_CONTENT_BYTES),
         ),
@@ -141,11 +141,11 @@ def _followed() -> list[tuple[str, str]]:
         ("Attributes of such an entry", _count(ldap_messages.MAX_ATTRIBUTES)),
         ("Values of an attribute that names such a user", _count(user_lookup.MAX_NAMES)),
         (
-            "Users whom one change affects; if there are more, all",
+            "Users affected by one change; if there are more, all users are",
             _count(sync_changes.MAX_AFFECTED),
         ),
         (
-            "Members of nested groups that a change looks at; if there are more, all",
+            "Nested groups' members examined for a change; if there are more, all users are",
             _count(sync_changes.MAX_VISITED),
         ),
     ]
@@ -153,7 +153,7 @@ def _followed() -> list[tuple[str, str]]:
 
 def _entries() -> list[tuple[str, str]]:
     return [
-        ("DN of an entry, or in a value that is read", f"{_count(entries.MAX_DN_BYTES)} bytes"),
+        ("DN of an entry or in a value", f"{_count(entries.MAX_DN_BYTES)} bytes"),
         ("Attributes of an entry", _count(ldap_messages.MAX_ATTRIBUTES)),
         (
             "Responses to one request",
@@ -178,7 +178,7 @@ def _answers() -> list[tuple[str, str]]:
         ("Informational answers", _count(answer_limits.MAX_INFORMATIONAL)),
         ("Pages of a list", _count(answer_limits.MAX_PAGES)),
         (
-            "Pause that an answer asks for (`Retry-After`, `X-Rate-Limit-Reset`)",
+            "Pause that an answer requests (`Retry-After`, `X-Rate-Limit-Reset`)",
             (
                 f"{answers.MIN_PAUSE:g} to {answers.MAX_PAUSE:g} s;"
                 f" {answers.DEFAULT_PAUSE:g} s if it names none, or an unreadable one"
@@ -191,21 +191,24 @@ def _requests() -> list[tuple[str, str]]:
     default = _count(access_service.DEFAULT_PAGE_SIZE)
     return [
         ("Name of a user or group", f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8"),
-        ("Groups of a user in a request", _count(validation.MAX_GROUPS)),
+        ("A user's groups in a request", _count(validation.MAX_GROUPS)),
         ("Path of a queue", f"{_count(validation.MAX_QUEUE_BYTES)} bytes of UTF-8"),
         ("Checks in a batch", _count(wire.MAX_BATCH)),
         ("Checks in a `CheckQueueAccessColumns`", _count(columns.MAX_CHECKS)),
         ("Users, or queues, in a `CheckQueueAccessColumns`", _count(columns.MAX_NAMES)),
         (
-            "Fields of a request or of an item of a batch, and of the messages in it",
+            "Fields in a request or an item in a batch, including nested messages",
             _count(wire.MAX_FIELDS),
         ),
-        ("… of a `CheckQueueAccessColumns`, with its indexes", _count(columns.MAX_FIELDS)),
+        (
+            "Fields in a `CheckQueueAccessColumns`, including its indexes",
+            _count(columns.MAX_FIELDS),
+        ),
         ("Users in an `InvalidateUserGroups`", _count(user_group_service.MAX_USERS)),
         ("Text in a `ValidatePolicy`", _size(policy_service.MAX_CONTENT_BYTES)),
-        ("View ACL, or modify ACL, of an application", _size(application_service.MAX_ACL_BYTES)),
+        ("View ACL or modify ACL of an application", _size(application_service.MAX_ACL_BYTES)),
         (
-            "Queues on a page of `ListQueues`; any more are on the next page",
+            "Queues on a page of `ListQueues`; the others are on further pages",
             f"{_count(access_service.MAX_PAGE_SIZE)} ({default} by default)",
         ),
         ("Annotation `user.info`", _size(user_info.MAX_BYTES)),
@@ -218,7 +221,7 @@ def _requests() -> list[tuple[str, str]]:
 
 def _lists() -> list[tuple[str, str]]:
     return [
-        ("Memberships (pairs of group and user)", _count(members.MAX_MEMBERS)),
+        ("Memberships (pairs of a group and a user)", _count(members.MAX_MEMBERS)),
         ("Requests to a directory", _count(members.MAX_SEARCHES)),
         ("Time to find the members of all groups", f"{members.LISTING_SECONDS:g} s"),
         ("Users with `--users-from directory`", _count(members.MAX_USERS)),
@@ -268,7 +271,7 @@ def _reloads() -> list[tuple[str, str]]:
     return [
         ("Memory", f"{memory}, or {parser.MEMORY_PER_BYTE} bytes for each byte of text"),
         (
-            "Memory to check a text of a caller, one at a time, also in `/validate-conf`",
+            "Memory to check a text from a caller, one at a time, also in `/validate-conf`",
             f"{_size(parser.MIN_CHECK_BYTES)}, or {parser.MEMORY_PER_BYTE} bytes for each byte",
         ),
         (
@@ -286,30 +289,30 @@ def _reloads() -> list[tuple[str, str]]:
 
 def _http_port() -> list[tuple[str, str]]:
     return [
-        ("Body whose caller need not be known yet", _size(http_port.SMALL_BODY_BYTES)),
+        ("Body before the caller is identified", _size(http_port.SMALL_BODY_BYTES)),
         (
             "Body",
             f"{_size(http_port.MAX_BODY_BYTES)}, or `limits.max_message` if that is less",
         ),
         ("Larger bodies that arrive at the same time", _size(http_port.MAX_BODIES)),
-        ("Wait of a larger body for others", f"{http_port.WAIT_SECONDS:g} s"),
+        ("Time that a larger body waits for others", f"{http_port.WAIT_SECONDS:g} s"),
         ("Time for a body to arrive", f"{http_port.BODY_SECONDS:g} s"),
         ("Entries of arrays and objects in a body", _count(strict_json.MAX_ENTRIES)),
-        ("Headers of a request, in all", _size(ports.MAX_HEAD_BYTES)),
+        ("All headers of a request together", _size(ports.MAX_HEAD_BYTES)),
         ("Time for a response to be read", f"{bodies.RESPONSE_SECONDS:g} s"),
-        ("Time for the first request of a connection", f"{keep_alive.FIRST_REQUEST_SECONDS:g} s"),
-        ("Time between two requests of a connection", f"{keep_alive.KEEP_ALIVE_SECONDS:g} s"),
+        ("Time for the first request on a connection", f"{keep_alive.FIRST_REQUEST_SECONDS:g} s"),
+        ("Time between two requests on a connection", f"{keep_alive.KEEP_ALIVE_SECONDS:g} s"),
     ]
 
 
 def _operations_port() -> list[tuple[str, str]]:
     return [
         (
-            "Connections to the operations port, with handshakes; a new one replaces the oldest",
+            "Connections to the operations port, also in handshakes; a new one replaces the oldest",
             _count(ports.MAX_CONNECTIONS),
         ),
         (
-            "Headers of a request to the operations port or the webhook, in all",
+            "All headers of a request to the operations port or the webhook together",
             _size(ports.MAX_HEAD_BYTES),
         ),
         ("Duration of a connection to the operations port", f"{ports.CONNECTION_SECONDS:g} s"),
@@ -347,11 +350,11 @@ def _gates() -> list[tuple[str, str]]:
         ("Name of a gate", f"{sync_validation.MAX_NAME_BYTES} bytes of UTF-8"),
         ("Program of a gate", f"{sync_validation.MAX_AGENT_BYTES} bytes of UTF-8"),
         (
-            "Gates that `queuegate fleet` lists of each replica, first those with a fallback",
+            "Gates that `queuegate fleet` lists for each replica, first those with a fallback",
             _count(connected.MAX_LISTED),
         ),
         (
-            "Gates with `stale` that are away and that `--wait` names; it names others together",
+            "Disconnected gates with `stale` that `--wait` names; others are named together",
             _count(barrier.MAX_AWAY),
         ),
         ("Partitions that a gate names", _count(sync_validation.MAX_PARTITIONS)),
@@ -361,7 +364,7 @@ def _gates() -> list[tuple[str, str]]:
             _count(sync_service.MAX_WAITING),
         ),
         (
-            "Groups that a gate has not read; above this, its lookups wait",
+            "Groups sent to a gate that it has not read; above this, its lookups wait",
             _size(sync_service.MAX_OFFERED_BYTES),
         ),
         ("Message from a gate", _size(sync_validation.MAX_MESSAGE_BYTES)),
@@ -376,7 +379,7 @@ def _gates() -> list[tuple[str, str]]:
         ("How long a gate decides after its last answered ping", f"{session.LEASE:g} s"),
         ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),
         (
-            "Decisions that a Python gate caches for given groups; when full, it drops all of them",
+            "Decisions that a Python gate caches for given groups; a full cache is emptied",
             _count(state.MAX_CACHED_DECISIONS),
         ),
     ]
@@ -396,17 +399,20 @@ def _servers() -> list[tuple[str, str]]:
         ),
         ("Message", _size(bounds.MAX_MESSAGE_BYTES)),
         ("Partitions", _count(bounds.MAX_PARTITIONS)),
-        ("Queues of all partitions", _count(bounds.MAX_QUEUES)),
-        ("Patterns of queues that YARN will create, of all partitions", _count(bounds.MAX_QUEUES)),
+        ("Queues in all partitions", _count(bounds.MAX_QUEUES)),
         (
-            "Patterns of one partition that a server sends; above this, gates ask about them",
+            "Path patterns of queues that YARN will create, in all partitions",
+            _count(bounds.MAX_QUEUES),
+        ),
+        (
+            "Patterns that a server sends for one partition; above this, gates ask about them",
             _count(compiler.MAX_PATTERNS),
         ),
         ("Different names in the ACLs of all partitions", _count(bounds.MAX_NAMES)),
-        ("Levels of the chains of all partitions", _count(bounds.MAX_LEVELS)),
+        ("Levels of all chains in all partitions", _count(bounds.MAX_LEVELS)),
         ("Levels of one chain", _count(bounds.MAX_CHAIN_LEVELS)),
         (
-            "Levels of a queue that YARN will create, below the nearest queue",
+            "Levels of a queue that YARN will create, below the nearest existing queue",
             _count(bounds.MAX_CREATED_LEVELS),
         ),
         ("Names listed by all levels", _count(bounds.MAX_LISTED)),
@@ -415,7 +421,7 @@ def _servers() -> list[tuple[str, str]]:
         ("Name of a partition", f"{_count(bounds.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Path of a queue", f"{_count(bounds.MAX_PATH_BYTES)} bytes of UTF-8"),
         (
-            "Groups of a user, each at most as long as a name; for users with more, the gate asks",
+            "A user's groups, each at most as long as a name; for users with more, the gate asks",
             _count(bounds.MAX_GROUPS),
         ),
         (
@@ -436,7 +442,7 @@ def _servers() -> list[tuple[str, str]]:
 
 def _webhook() -> list[tuple[str, str]]:
     small = _size(webhook_limits.SMALL_BODY_BYTES)
-    further = f"further ones wait for {webhook_limits.LARGE_BODY_WAIT_SECONDS:g} s"
+    further = f"others wait for {webhook_limits.LARGE_BODY_WAIT_SECONDS:g} s"
     entries = _count(webhook_limits.SMALL_BODY_ENTRIES)
     return [
         (
@@ -448,7 +454,7 @@ def _webhook() -> list[tuple[str, str]]:
             f"Bodies above {small} or {entries} entries at once, per endpoint; {further}",
             _count(webhook_limits.LARGE_BODIES),
         ),
-        ("ConfigMaps checked at once; further ones wait until the API server's time limit", "1"),
+        ("ConfigMaps checked at once; others wait until the API server's time limit", "1"),
         (
             "Entries in a list or map of names, labels or annotations",
             _count(webhook_limits.MAX_MAP_ENTRIES),
@@ -472,7 +478,10 @@ def _queues() -> list[tuple[str, str]]:
             "Entries in all lists and maps of an object, except in `managedFields`",
             _count(webhook_limits.MAX_OBJECT_ENTRIES),
         ),
-        ("Levels of an object; far more are an HTTP error", _count(webhook_limits.MAX_DEPTH)),
+        (
+            "Nesting levels of an object; far more are an HTTP error",
+            _count(webhook_limits.MAX_DEPTH),
+        ),
         (
             "Groups of the requester; more are an HTTP error",
             _count(webhook_limits.MAX_REQUEST_GROUPS),
@@ -482,15 +491,15 @@ def _queues() -> list[tuple[str, str]]:
             f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8",
         ),
         (
-            "Lookups at once of users never seen, from clients without a certificate",
+            "Simultaneous lookups of users never seen before, for clients without a certificate",
             _count(webhook_limits.MAX_STRANGERS_RUNNING),
         ),
         (
-            "Reviews that wait for such a lookup; further ones are an HTTP error",
+            "Reviews that wait for such a lookup; more are an HTTP error",
             _count(webhook_limits.MAX_STRANGERS_WAITING),
         ),
         ("Usable queues that a message lists", _count(messages.MAX_USABLE)),
-        ("Search for usable queues", f"{usable_queues.SECONDS * 1000:g} ms"),
+        ("Time to search for usable queues", f"{usable_queues.SECONDS * 1000:g} ms"),
         (
             "Patterns in `controllers`, and in `exempt`; more are an error at startup",
             _count(queue_settings.MAX_PATTERNS),
@@ -504,5 +513,5 @@ def _size(number: int) -> str:
 
 
 def _count(number: int) -> str:
-    """Return a number with its thousands apart."""
+    """Return a number with its thousands separated."""
     return f"{number:_}".replace("_", " ")

@@ -12,7 +12,7 @@ from queuegate_server.observe.metric_families import SERVER, WEBHOOK, WORKERS
 _SERVER: Final = """\
 `/metrics` on the [operations port](settings.md#ops) exports these metrics in Prometheus's text
 format. No label names a user, a group or a queue. Counters start at zero when the process starts.
-`grpc_server_*` covers queuegate's own services, but not health and reflection.
+`grpc_server_*` covers queuegate's own services, but not health checks and reflection.
 [Monitor](../how-to/monitor.md) shows the dashboard and the alerts.
 
 ## Metrics of the server

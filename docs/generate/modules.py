@@ -10,9 +10,9 @@ from docs.generate.markdown import code, page, table
 
 ROOTS: Final = (Path("client/queuegate"), Path("server/queuegate_server"))
 _INTRODUCTION: Final = """\
-For people who change the code: the first sentence of each module's docstring. [The
-architecture](../../ARCHITECTURE.md) says how the parts work together, and which modules a change
-concerns.
+This page is for people who change the code. It shows the first sentence of each module's
+docstring. [The architecture](../../ARCHITECTURE.md) explains how the parts work together and which
+modules a change affects.
 """
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.:])\s+(?=[A-Z`])|\n\n")
 

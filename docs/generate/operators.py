@@ -23,17 +23,16 @@ each operator with a kind that the settings do not check.
 
 An account is written as NAMESPACE:NAME, for the user `system:serviceaccount:NAMESPACE:NAME`. A
 chart can give it a different name. Only the accounts of Kubernetes and Kueue were tried in a
-cluster. The others were read in the projects' manifests, charts and guides, except those of
-Airflow,
+cluster. The others come from the projects' manifests, charts and guides, except those of Airflow,
 JupyterHub and the training operator, that of KEDA in `kube-system`, and that of KubeRay in
-`kuberay-operator`. Nobody has read a project file about these exceptions, so compare them with your
-cluster. Where the column says "not published", queuegate does not know the account, and warns about
-it as about any unknown one.
+`kuberay-operator`. These exceptions have not been checked against a project's files, so compare
+them with your cluster. Where the column says "not published", queuegate does not know the account,
+and warns about it as it does about any unknown account.
 """
 _KINDS: Final = """\
-Whether a kind is checked depends on the settings. The last column is about settings that list all
-schedulers: without `koordinator`, for example, its ElasticQuotaProfile is not checked. For a kind
-that is not checked, add a [place](queue-checks.md#places) with the kind and one of its fields.
+Whether a kind is checked depends on the settings. The last column assumes settings that list all
+schedulers: without `koordinator`, for example, its ElasticQuotaProfile is not checked. For an
+unchecked kind, add a [place](queue-checks.md#places) with the kind and one of its fields.
 """
 
 

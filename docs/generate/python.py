@@ -13,8 +13,8 @@ from queuegate import aio, user_info
 
 _INTRODUCTION: Final = """\
 `pip install queuegate` installs the client, which needs Python 3.11 or newer, together with grpcio,
-protobuf, googleapis-common-protos and click. `queuegate.policy`, the code that decides, needs only
-the standard library.
+protobuf, googleapis-common-protos and click. `queuegate.policy`, the code that makes decisions,
+needs only the standard library.
 """
 _EXCEPTIONS: Final = """\
 ## Exceptions

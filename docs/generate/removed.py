@@ -10,7 +10,7 @@ Nobody had a reason to change these [settings](settings.md), so each is a consta
 file, a variable or an option `--set` that still contains one of them is an error, which names the
 key. Delete the key; the last column says what else to do if its value was not the default.
 
-The reason for each value stands beside the constant in the source, in the package
+The reason for each value is given beside the constant in the source, in the package
 `queuegate_server`.
 """
 _OF_OPTIONS: Final = """\

@@ -34,7 +34,7 @@ from queuegate_server.settings.queue_schedulers import (
 from queuegate_server.settings.reload import with_changes
 
 _INTRODUCTION: Final = """\
-A setting can be given in the file of `queuegate-server serve --config FILE`, in an environment
+A setting can be given in the file for `queuegate-server serve --config FILE`, in an environment
 variable, or on the command line; the command line overrides variables, which override the file:
 
 ```yaml
@@ -49,9 +49,9 @@ QUEUEGATE_DRAIN__GRACE=30s queuegate-server serve --set drain.grace=30s
 - Every key is optional unless its default is *required*. Unknown and duplicate keys are errors, and
   every error is reported with file, line and column. A key without a value counts as absent; in
   `admission` it is an error, except that a section may be empty: `kueue:` means `kueue: {}`.
-- In a variable, two underscores separate levels. A list or a section is written on one line, as in
+- In a variable, two underscores separate levels. A list or a section is written on one line, in
   YAML or JSON: `--set 'listen=[127.0.0.1:50051, unix:/run/q.sock]'`. It replaces the whole list or
-  section of the file.
+  section in the file.
 - A duration has a unit (`250ms`, `30s`, `5m`, `1h30m`, `7d`) or is a number of seconds. A size has
   a unit (`64KiB`, `4MiB`, `1GB`) or is a number of bytes.
 - **reload**: *yes* means that SIGHUP (`systemctl reload`) applies a new value;
@@ -60,16 +60,16 @@ QUEUEGATE_DRAIN__GRACE=30s queuegate-server serve --set drain.grace=30s
   named in settings (policies, certificates, tokens) are reloaded on change, without a signal.
 
 [`examples/queuegate.yaml`](../../examples/queuegate.yaml) contains every key and its default.
-The settings of the admission webhook are [below](#the-admission-webhook). Settings and options of
-older versions are on the page about [removed settings](removed-settings.md).
+The admission webhook's settings are [below](#the-admission-webhook). [Removed
+settings](removed-settings.md) lists settings and options from older versions.
 """
 _WEBHOOK: Final = """\
 ## The admission webhook
 
-Besides the section [`admission`](#admission), `queuegate-server admission` has options on its
-[command line](queuegate-server.md#queuegate-server-admission), and reads these keys of the
-scheduler's ConfigMaps, or the older variables. A key takes precedence over its variable. Changes to
-the ConfigMaps apply without a restart. Lists are comma-separated; their elements are Go regular
+Besides the section [`admission`](#admission), `queuegate-server admission` has [command-line
+options](queuegate-server.md#queuegate-server-admission), and reads these keys from the scheduler's
+ConfigMaps, or the older variables. A key takes precedence over its variable. Changes to the
+ConfigMaps apply without a restart. Lists are comma-separated; their elements are Go regular
 expressions, which may match anywhere in the text.
 """
 
@@ -127,7 +127,7 @@ def _resolvers() -> Iterator[_Section]:
     common = documented_fields(ResolverOptions)
     yield _Section("resolvers.NAME", " ".join(_OF_RESOLVERS.split()), common)
     of_providers = _own(RestOptions, common)
-    about = "Settings of the resolvers for identity providers, in addition to their own below."
+    about = "Settings for the resolvers of identity providers, in addition to their own below."
     yield _Section("resolvers.NAME`, `type: entra`, `keycloak` and `okta", about, of_providers)
     for name in (*RESOLVER_TYPES, CHAIN):
         model = options_type(name)

@@ -9,9 +9,9 @@ from docs.generate.markdown import page
 
 TESTS: Final = Path("tests/threats.toml")
 _INTRODUCTION: Final = """\
-Each heading is a threat of the [threat model](../explanation/threat-model.md). The tests in
-`tests/e2e/kube` use a real API server, which `make kube-tools` builds. Nothing defends against a
-threat of the model that is missing here.
+Each heading is a threat in the [threat model](../explanation/threat-model.md). The tests in
+`tests/e2e/kube` use a real API server, which `make kube-tools` builds. There is no defence against
+the threats in the model that are missing here.
 """
 
 
