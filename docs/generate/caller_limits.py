@@ -143,7 +143,7 @@ def _limits() -> list[_Limit]:
             load_shedding,
         ),
         _Limit(
-            "Answers that nobody has read yet",
+            "Unread answers",
             f"{wiring.MAX_UNREAD // MIB} MiB",
             "",
             "all callers",
@@ -191,7 +191,7 @@ def _limits() -> list[_Limit]:
             policy_service,
         ),
         _Limit(
-            "Streams of gates",
+            "Gate streams",
             f"{sync.streams}",
             "sync.streams",
             "all callers",
@@ -199,7 +199,7 @@ def _limits() -> list[_Limit]:
             sync_service,
         ),
         _Limit(
-            "Streams of gates of one caller",
+            "Gate streams of one caller",
             f"{sync.streams_per_caller}",
             "sync.streams_per_caller",
             "each caller",
@@ -207,7 +207,7 @@ def _limits() -> list[_Limit]:
             sync_service,
         ),
         _Limit(
-            "Watches of the health service",
+            "Health watches",
             f"{health.MAX_WATCHES}",
             "",
             "all callers",

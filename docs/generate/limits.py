@@ -169,7 +169,7 @@ def _answers() -> list[tuple[str, str]]:
         ("Body of a token or an error", _size(answer_limits.MAX_SMALL_BODY_BYTES)),
         ("Values in an answer", _count(answer_limits.MAX_VALUES)),
         (
-            "Headers of an answer, informational answers before it, and framing of chunks",
+            "Headers of an answer, informational answers before it, and chunk framing",
             (
                 f"{_size(answer_limits.MAX_OVERHEAD_BYTES)},"
                 f" and 1/{answer_limits.FRAMING_SHARE} of the body"
