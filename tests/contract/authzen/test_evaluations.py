@@ -122,6 +122,14 @@ def test_more_evaluations_than_a_batch_has(address: str) -> None:
     assert (reply.status, reply.content) == (400, "evaluations: has more than 10000 items")
 
 
+def test_more_malformed_evaluations_than_a_batch_has(address: str) -> None:
+    reply = send(address, EVALUATIONS, {"evaluations": [{}] * 10_001})
+    assert (reply.status, reply.content) == (400, "evaluations: has more than 10000 items")
+    found = send(address, EVALUATIONS, {"evaluations": [{}] * 10_000}).content["evaluations"]
+    error = {"status": 400, "message": "subject: is required"}
+    assert found == [{"decision": False, "context": {"error": error}}] * 10_000
+
+
 def test_as_many_evaluations_as_a_batch_has(address: str) -> None:
     body = asked("alice", "submit", "root.open") | {"evaluations": [{}] * 10_000}
     found = send(address, EVALUATIONS, body).content["evaluations"]

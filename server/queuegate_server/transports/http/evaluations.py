@@ -1,8 +1,9 @@
 """The evaluation endpoints: one decision, or many."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
+from queuegate._requests import MAX_BATCH
 from queuegate.v1 import access_pb2
 from queuegate_server.transports.http import answers, vocabulary
 from queuegate_server.transports.http.failures import HttpFailure, failure_of_status
@@ -52,30 +53,32 @@ class Batch:
         """`stopped_by` is the decision after which no more is sent."""
         self._size = size
         self._stopped_by = stopped_by
-        self._checks: tuple[dict[int, _Check], dict[int, _Check]] = {}, {}
-        """Checks of queues and of applications, by position."""
+        self._requests = [(kind(), list[int]()) for kind in _BATCHES]
+        """Requests about queues and about applications, with the positions of their checks."""
+        self.calls: list[tuple[str, bytes]] = []
+        """Each call's method and request, once all checks have been added."""
         self.failures: dict[int, HttpFailure] = {}
         """What cannot be asked, by position."""
 
     def add(self, index: int, check: _Check) -> None:
         """Add a check."""
-        self._checks[isinstance(check, vocabulary.ApplicationCheck)][index] = check
+        request, indexes = self._requests[isinstance(check, vocabulary.ApplicationCheck)]
+        request.checks.append(check)
+        indexes.append(index)
 
-    @property
-    def calls(self) -> list[tuple[str, bytes]]:
-        """Each call's method and request."""
-        requests = [
-            kind(checks=checks.values())
-            for kind, checks in zip(_BATCHES, self._checks, strict=True)
-            if checks
-        ]
-        return [(_method(each), each.SerializeToString()) for each in requests]
+    def end(self) -> None:
+        """Serialize the requests. It takes milliseconds, as adding the checks does."""
+        self._requests = [each for each in self._requests if each[1]]
+        self.calls = [(_method(each), each.SerializeToString()) for each, _ in self._requests]
 
     def answer(self, responses: Sequence[bytes]) -> Generator[None, None, bytes]:
         """Return the JSON for the responses to `calls`, in steps."""
-        results = {index: (False, answers.failed(each)) for index, each in self.failures.items()}
-        for checks, data in zip(filter(None, self._checks), responses, strict=True):
-            for (index, check), result in zip(checks.items(), _results(data), strict=True):
+        results: dict[int, tuple[bool, bytes]] = {}
+        for index, failure in self.failures.items():
+            results[index] = False, answers.failed(failure)
+            yield
+        for (request, indexes), data in zip(self._requests, responses, strict=True):
+            for index, check, result in zip(indexes, request.checks, _results(data), strict=True):
                 if result.HasField("decision"):
                     text = answers.decision(check, result.decision)
                     results[index] = result.decision.allowed, text
@@ -96,14 +99,13 @@ def _method(request: Any) -> str:
     return str(request.DESCRIPTOR.name).removesuffix("Request")
 
 
-def _results(data: bytes) -> list[access_pb2.CheckResult]:
-    """Return the results in a response, each with its own decision or error."""
+def _results(data: bytes) -> Iterator[access_pb2.CheckResult]:
+    """Yield the results in a response, each with its own decision or error."""
     # The response about applications has the same fields.
     results = access_pb2.BatchCheckQueueAccessResponse.FromString(data).results
-    return [
-        results[each.same_error_as] if each.WhichOneof("outcome") == "same_error_as" else each
-        for each in results
-    ]
+    for each in results:
+        is_same = each.WhichOneof("outcome") == "same_error_as"
+        yield results[each.same_error_as] if is_same else each
 
 
 def read_one(words: vocabulary.Vocabulary, members: Json) -> SingleEvaluation:
@@ -121,6 +123,8 @@ def read_many(words: vocabulary.Vocabulary, members: Json) -> SingleEvaluation |
         raise Malformed(f"options.evaluations_semantic: must be one of {names}")
     if not listed:
         return read_one(words, members)
+    if len(listed) > MAX_BATCH:
+        raise Malformed(f"evaluations: has more than {MAX_BATCH} items")
     defaults = {name: optional(members, name, dict) for name in _DEFAULTS}
     batch = Batch(len(listed), _STOPPED_BY[semantic])
     for index, item in enumerate(listed):
@@ -130,4 +134,5 @@ def read_many(words: vocabulary.Vocabulary, members: Json) -> SingleEvaluation |
             batch.add(index, words.check(defaults | item))
         except Malformed as error:
             batch.failures[index] = HttpFailure(400, str(error))
+    batch.end()
     return batch
