@@ -121,7 +121,8 @@ class Authorizer:
     ) -> None:
         """Abort a call that no method of ours answers if the caller lacks the role.
 
-        `is_charged` calls count toward the caller's rate.
+        `method` is its name, or the path of an endpoint of HTTP. `is_charged` calls count toward
+        the caller's rate.
         """
         try:
             principal = self._admit(role, context)

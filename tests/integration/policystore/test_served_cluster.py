@@ -18,9 +18,11 @@ from queuegate_server.runtime import pauses
 from queuegate_server.runtime.pauses import Pauses
 from queuegate_server.server.startup import CannotServe, close_core, load_first
 from queuegate_server.server.wiring import ServerParts, build_server
+from queuegate_server.settings.listeners import ListenAddress
 from queuegate_server.settings.load import load_settings
 from tests.support.fakes.loop import wait_until
 from tests.support.fakes.rbac_api import RbacApi, rbac_api
+from tests.support.servers.http_port import ACTIONS, Reply, asked, send
 
 QUEUE = "root.localqueues.ml.training"
 MAX_AGE = 600
@@ -143,6 +145,25 @@ async def test_explanations_name_the_binding(serving: Serving) -> None:
         "root.localqueues.ml",
         QUEUE,
     ]
+
+
+async def test_the_only_action_is_found_over_http(tmp_path: Path) -> None:
+    async with following(tmp_path, "", "http.listen=127.0.0.1:0") as serving:
+        parts = serving.parts
+        assert parts.http is not None
+        wanted = ListenAddress("127.0.0.1:0", "127.0.0.1", 0)
+        (address,) = parts.listeners.bind_http(parts.http, [wanted])
+        await parts.http.start()
+
+        async def search(user: str, queue: str) -> Reply:
+            body = asked(user, "submit", queue, groups=[])
+            return await asyncio.to_thread(send, address, ACTIONS, body)
+
+        assert (await search("ann", QUEUE)).content["results"] == [{"name": "submit"}]
+        assert (await search("bob", QUEUE)).content["results"] == []
+        malformed = await search("ann", "root..x")
+        assert (malformed.status, malformed.content.partition(":")[0]) == (400, "resource.id")
+        await parts.http.stop(None)
 
 
 BATCH_OF_ONE: dict[str, Callable[[Client, Check], Coroutine[Any, Any, Any]]] = {

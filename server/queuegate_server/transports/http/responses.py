@@ -6,7 +6,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
 
 from queuegate_server.admin.bodies import JSON
 from queuegate_server.admin.connections import HEADERS
@@ -68,6 +68,7 @@ def is_plain(request: web.BaseRequest, body: bytes) -> bool:
         len(body) < _MAX_PLAIN_BYTES
         and REQUEST_ID not in request.headers
         and request.keep_alive
+        and request.version >= HttpVersion11  # before, a header says that it stays open
         and request.content.is_eof()
         and transport is not None
         and not transport.get_write_buffer_size()

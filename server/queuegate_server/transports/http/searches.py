@@ -1,7 +1,7 @@
 """The search endpoints: which queues, which users, which actions."""
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import Message
 
@@ -12,6 +12,12 @@ from queuegate_server.transports.http.strict_json import Json, optional, require
 
 Build: TypeAlias = Callable[[Sequence[bytes]], Json]
 """Returns the response, given the responses of the handler to each of the search's calls."""
+
+EXPLAIN: Final = "ExplainQueueAccess"
+"""The method that answers a search of actions, once for each."""
+NO_ACTION: Final = b""
+"""The response about an action that the queue does not have, although it has an earlier one: there
+is no `admin` in Kubernetes' RBAC. It is a denial."""
 
 
 class Search:
@@ -97,7 +103,7 @@ def subjects(words: vocabulary.Vocabulary, members: Json) -> Search:
 
 def actions(words: vocabulary.Vocabulary, members: Json) -> Search:
     """Search the actions that a user may perform on a queue. Raises Malformed."""
-    page, user, resource = _entities("ExplainQueueAccess", members)
+    page, user, resource = _entities(EXPLAIN, members)
     kind = words.queue_type(resource)
     identifier = required(resource, "resource.id", str)
     if kind is None or user is None:
@@ -127,7 +133,7 @@ def actions(words: vocabulary.Vocabulary, members: Json) -> Search:
         after = names[-1] if names and names[-1] != allowed[-1] else ""
         return _document(page, after, found[0].policy_revision, [{"name": name} for name in names])
 
-    return Search("ExplainQueueAccess", calls, build)
+    return Search(EXPLAIN, calls, build)
 
 
 def _entities(method: str, members: Json) -> tuple[RequestedPage, vocabulary.User | None, Json]:
