@@ -289,13 +289,13 @@ def _reloads() -> list[tuple[str, str]]:
 
 def _http_port() -> list[tuple[str, str]]:
     return [
-        ("Body before the caller is identified", _size(http_port.SMALL_BODY_BYTES)),
+        ("Evaluation before the caller is identified", _size(http_port.MAX_REMEMBERED_BYTES)),
         (
             "Body",
             f"{_size(http_port.MAX_BODY_BYTES)}, or `limits.max_message` if that is less",
         ),
         ("Larger bodies that arrive at the same time", _size(http_port.MAX_BODIES)),
-        ("Time that a larger body waits for others", f"{http_port.WAIT_SECONDS:g} s"),
+        ("Time that a body waits for others", f"{http_port.WAIT_SECONDS:g} s"),
         ("Time for a body to arrive", f"{http_port.BODY_SECONDS:g} s"),
         ("Entries of arrays and objects in a body", _count(strict_json.MAX_ENTRIES)),
         ("All headers of a request together", _size(ports.MAX_HEAD_BYTES)),

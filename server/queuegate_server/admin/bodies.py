@@ -2,8 +2,8 @@
 
 Nearly all bodies are small and are answered immediately. A request with a large body must acquire a
 slot before the body is read, and one with many entries once its body has been read; both hold it
-until the response is sent. If no slot is free, the request waits, because clients such as the
-Kubernetes API server sleep for a second after a rejection.
+until the response has been sent or, on the HTTP port, made. If no slot is free, the request waits,
+because clients such as the Kubernetes API server sleep for a second after a rejection.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def arrived_body(limits: BodyLimits, request: web.BaseRequest) -> bytes | None:
     """Return a body of at most `limits.small_bytes` that has arrived with the head of its request,
     or None. Raises RequestRefusal.
     """
-    length = _length(limits, request)
+    length = checked_length(limits, request)
     if length > limits.small_bytes or request.content.total_bytes != length:
         return None
     return request.content.read_nowait()
@@ -76,7 +76,7 @@ async def received_body(
     """Yield the request body, and hold a slot for the duration of the context unless it is small.
     Raises RequestRefusal, for example if no slot becomes free.
     """
-    length = _length(limits, request)
+    length = checked_length(limits, request)
     if length > limits.small_bytes:
         async with held_slot(limits, slots):
             yield await _read(limits, request, length)
@@ -89,7 +89,7 @@ async def received_body(
         yield body
 
 
-def _length(limits: BodyLimits, request: web.BaseRequest) -> int:
+def checked_length(limits: BodyLimits, request: web.BaseRequest) -> int:
     """Return the length of a body that may be read. Raises RequestRefusal."""
     length = request.content_length
     if length is None:

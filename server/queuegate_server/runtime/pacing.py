@@ -101,13 +101,14 @@ async def run_with_pauses(steps: Generator[None, None, T], turn: asyncio.Lock | 
 
 
 @asynccontextmanager
-async def turn_with_pause(turn: asyncio.Lock) -> AsyncIterator[None]:
+async def turn_with_pause(turn: asyncio.Lock, wait_seconds: float) -> AsyncIterator[None]:
     """Hold a turn for the block, and for a pause of the same length after it.
 
     The pause delays only the next block. Without it, each of many connections would have a turn in
-    the same iteration of the event loop.
+    the same iteration of the event loop. Raises TimeoutError after `wait_seconds` without a turn.
     """
-    await turn.acquire()
+    async with asyncio.timeout(wait_seconds):
+        await turn.acquire()
     began = time.perf_counter()
     try:
         yield

@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import ssl
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,35 @@ def test_strangers_do_not_learn_what_is_wrong(
 ) -> None:
     reply = send(local(open_port), path, body, **bearing(UNKNOWN))
     assert (reply.status, reply.content) == (401, "the server does not know the bearer token")
+
+
+def test_strangers_do_not_wait_where_callers_wait(tmp_path: Path) -> None:
+    http = {"listen": "127.0.0.1:0"}
+    constants = {"transports.http.server.WAIT_SECONDS": 0}
+    batch = b'{"evaluations":[' + b"{}," * 5_000 + b"{}]}"
+    callers = tokens(tmp_path) | {"loopback": {"roles": []}}
+    with (
+        configured(tmp_path, http=http, callers=callers, constants=constants) as server,
+        ThreadPoolExecutor(20) as pool,
+    ):
+        address = http_address(server)
+        strangers = [
+            pool.submit(send, address, EVALUATIONS, batch, **bearing(UNKNOWN)) for _ in range(200)
+        ]
+        statuses: list[int] = []
+        while not strangers[-1].done() or not statuses:
+            statuses.append(send(address, RESOURCES, ASKED, **bearing(READS)).status)
+            time.sleep(0.02)  # after the pause for the search itself
+    assert {each.result().status for each in strangers} == {401}
+    assert set(statuses) == {200}
+
+
+@pytest.mark.parametrize("host", ["[", "a]b", "\xff"])
+def test_a_host_that_is_none(open_port: RunningServer, host: str) -> None:
+    for path in ("/openapi.json", "/.well-known/authzen-configuration", "/nothing"):
+        reply = send(local(open_port), path, method="GET", Host=host)
+        expected = "the header Host must be a host name or an address"
+        assert (reply.status, reply.content) == (400, expected)
 
 
 def test_searches_of_unknown_types_need_the_role_too(open_port: RunningServer) -> None:

@@ -22,6 +22,7 @@ from tests.support.servers.http_port import (
     EVALUATION,
     EVALUATIONS,
     LISTEN,
+    RESOURCES,
     asked,
     connect,
     exchange,
@@ -42,6 +43,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     path = tmp_path_factory.mktemp("http") / "queues.yaml"
     path.write_text(QUEUES)
     with running_server("--policy", str(path), *LISTEN, "--set", "limits.max_message=1MiB") as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server in which no body waits for others."""
+    path = tmp_path_factory.mktemp("impatient") / "queues.yaml"
+    path.write_text(QUEUES)
+    constants = with_constants.environment({"transports.http.server.WAIT_SECONDS": 0})
+    with running_server("--policy", str(path), *LISTEN, environment=constants) as it:
         yield it
 
 
@@ -113,6 +124,19 @@ def test_a_client_that_waits_to_be_asked_for_the_body(server: RunningServer, siz
     assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
 
 
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"Content-Length: 99999999\r\n", 413),
+        (b"Content-Length: 30000\r\nContent-Encoding: gzip\r\n", 400),
+    ],
+)
+def test_no_client_is_asked_for_a_body_that_is_refused(
+    server: RunningServer, head: bytes, status: int
+) -> None:
+    assert status_of(raw(server, HEAD + head + b"Expect: 100-continue\r\n\r\n")) == status
+
+
 def test_requests_that_do_not_wait_for_answers(server: RunningServer) -> None:
     answer = raw(server, (HEAD + body_of(DATA)) * 5)
     assert answer.count(b"HTTP/1.1 200") <= 1
@@ -163,7 +187,7 @@ def test_a_response_has_the_same_headers_however_it_is_written(server: RunningSe
 def test_an_internal_error_reveals_nothing(tmp_path: Path) -> None:
     policy = tmp_path / "queues.yaml"
     policy.write_text(QUEUES)
-    broken = with_constants.environment({"transports.http.server._MAX_REMEMBERED_BYTES": "secret"})
+    broken = with_constants.environment({"transports.http.server.MAX_REMEMBERED_BYTES": "secret"})
     with running_server("--policy", str(policy), *LISTEN, environment=broken) as server:
         reply = send(http_address(server), EVALUATION, ASKED)
         assert reply.status == 500
@@ -229,6 +253,47 @@ def test_a_plain_client_of_http_1_0(server: RunningServer) -> None:
     answer = raw(server, head + body_of(DATA))
     assert status_of(answer) == 200
     assert b"\r\nConnection: keep-alive" not in answer
+
+
+def test_a_client_of_http_1_0_that_keeps_its_connection(server: RunningServer) -> None:
+    head = HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"Connection: keep-alive\r\n"
+    answer = raw(server, head + body_of(DATA))
+    assert status_of(answer) == 200
+    assert b"\r\nConnection: keep-alive" in answer
+
+
+def test_small_bodies_do_not_wait_for_large_ones(impatient: RunningServer) -> None:
+    address = http_address(impatient)
+    large = asked("a", "submit", "root") | {"evaluations": [{}] * 9_000}
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(send, address, EVALUATIONS, large)
+        opened = connect(address)
+        statuses: list[int] = []
+        while not asking.done() or not statuses:
+            statuses.append(exchange(opened, RESOURCES, ASKED).status)
+            time.sleep(0.02)  # after the pause for the search itself
+        opened.close()
+    assert asking.result().status == 200
+    assert set(statuses) == {200}
+
+
+def test_a_body_waits_for_others_only_so_long(impatient: RunningServer) -> None:
+    batch = b'{"evaluations":[' + b"{}," * 5_000 + b"{}]}"
+    host, _, port = http_address(impatient).rpartition(":")
+    sent = HEAD.replace(b"evaluation ", b"evaluations ") + body_of(batch)
+    with contextlib.ExitStack() as stack:
+        opened = [
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=60))
+            for _ in range(10)
+        ]
+        for each in opened:
+            each.sendall(sent)
+        answers = [each.recv(1_000) for each in opened]
+    refused = [each for each in answers if status_of(each) == 429]
+    assert 0 < len(refused) < len(opened)
+    for answer in refused:
+        assert b"\r\nRetry-After: 1\r\n" in answer
+        assert answer.endswith(b'"too many bodies are waiting to be read"\n')
 
 
 def test_several_workers(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ EVALUATIONS_OF_ALL: Final = json.dumps(
 GROUPS: Final = json.dumps(
     asked("alice", "submit", "root.sandbox", groups=[f"g{number}" for number in range(10_000)])
 ).encode()
+NOTHING: Final = b'{"evaluations":[' + b"{}," * 5_400 + b"{}]}"
 PADDED: Final = SMALL[:-1] + b', "x": "' + b"x" * (LARGEST - len(SMALL) - 10) + b'"}'
 ENTRIES: Final = SMALL[:-1] + b', "x": [' + b"[]," * 65_000 + b"[]]}"
 TOO_MANY: Final = SMALL[:-1] + b', "x": [' + b"0," * ((LARGEST - len(SMALL) - 20) // 2) + b"0]}"
@@ -72,6 +73,10 @@ FLOODS: Final = {
     "ten thousand groups": Http((request(EVALUATION, GROUPS),), stays=True),
     "lists of queues": Http((request(RESOURCES, SMALL),), stays=True),
     "actions": Http((request(ACTIONS, SMALL),), stays=True),
+    "batches of nothing": Http((request(EVALUATIONS, NOTHING),), stays=True),
+    "batches of strangers": Http(
+        (request(EVALUATIONS, NOTHING, f"Authorization: Bearer qg_{'x' * 43}"),), stays=True
+    ),
     "bodies of the largest size": Http((request(EVALUATION, PADDED),), stays=True),
     "bodies of many entries": Http((request(EVALUATION, ENTRIES),), stays=True),
     "bodies of too many entries": Http((request(EVALUATION, TOO_MANY),), stays=True),

@@ -104,7 +104,7 @@ async def test_a_turn_ends_after_a_pause_as_long_as_its_work() -> None:
     turn = asyncio.Lock()
     start = time.perf_counter()
     for _ in range(STEPS):
-        async with turn_with_pause(turn):
+        async with turn_with_pause(turn, 60):
             await asyncio.sleep(2 * STEP_SECONDS)
     worked_and_paused = 2 * STEP_SECONDS * (STEPS + STEPS - 1)
     assert time.perf_counter() - start >= worked_and_paused
@@ -115,6 +115,16 @@ async def test_a_turn_ends_after_a_pause_as_long_as_its_work() -> None:
 async def test_a_turn_whose_work_failed_ends() -> None:
     turn = asyncio.Lock()
     with pytest.raises(KeyError):
-        async with turn_with_pause(turn):
+        async with turn_with_pause(turn, 60):
             raise KeyError
     await turn.acquire()
+
+
+async def test_a_turn_that_does_not_come() -> None:
+    turn = asyncio.Lock()
+    async with turn_with_pause(turn, 0):
+        with pytest.raises(TimeoutError):
+            async with turn_with_pause(turn, 0.01):
+                raise AssertionError
+    async with turn_with_pause(turn, 60):
+        assert turn.locked()

@@ -14,6 +14,7 @@ from queuegate_server.admin.bodies import (
     BodyLimits,
     RequestRefusal,
     arrived_body,
+    checked_length,
     held_slot,
     received_body,
     write_response,
@@ -35,6 +36,7 @@ from queuegate_server.transports.http.responses import (
     is_plain,
     json_response,
 )
+from queuegate_server.transports.http.searches import EXPLAIN, NO_ACTION
 from queuegate_server.transports.http.strict_json import Malformed, read_object
 from queuegate_server.transports.http.vocabulary import Vocabulary
 
@@ -42,7 +44,7 @@ Handler = Callable[[bytes, Any], Awaitable[bytes]]
 """Answers a call of a method. Raises CallFailed."""
 
 SMALL_BODY_BYTES: Final = 16 * KIB
-"""The maximum size of a body that is read before its caller is known, and parsed at once."""
+"""The maximum size of a body that is parsed at once."""
 BODY_SECONDS: Final = 10.0
 """The time limit for a body to arrive, as for a request of gRPC."""
 MAX_BODY_BYTES: Final = 2 * MIB
@@ -51,12 +53,13 @@ of this size takes up to 5 ms, in which nothing else runs."""
 MAX_BODIES: Final = 16 * MIB
 """The maximum size of the larger bodies that arrive at the same time."""
 WAIT_SECONDS: Final = 1.5
-"""How long a larger body may wait for others."""
+"""How long a body may wait for others."""
 MAX_ANSWERED: Final = 2
 """The maximum number of larger bodies that are answered at the same time, because what they ask
 takes ten times their memory."""
 _MAX_REMEMBERED: Final = 1_024
-_MAX_REMEMBERED_BYTES: Final = 4 * KIB
+MAX_REMEMBERED_BYTES: Final = 4 * KIB
+"""The maximum size of an evaluation that is read before its caller is known, and remembered."""
 _OTHER: Final = "other"
 """The label of requests to paths that are not endpoints."""
 
@@ -101,16 +104,17 @@ class HttpServer:
         self._handlers: dict[str, Handler] = {}
         self._limits = BodyLimits(
             min(max_message, MAX_BODY_BYTES),
-            SMALL_BODY_BYTES,
-            SMALL_BODY_BYTES,
-            BODY_SECONDS,
-            BODY_SECONDS,
-            WAIT_SECONDS,
+            small_bytes=SMALL_BODY_BYTES,
+            small_entries=SMALL_BODY_BYTES,  # no small body has more
+            small_seconds=BODY_SECONDS,
+            large_seconds=BODY_SECONDS,
+            wait_seconds=WAIT_SECONDS,
             other_type=HTTPStatus.BAD_REQUEST,
         )
-        self._slots = asyncio.Semaphore(MAX_BODIES // MAX_BODY_BYTES)
-        self._answered = asyncio.Semaphore(MAX_ANSWERED)
-        self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
+        self._arriving = asyncio.Semaphore(MAX_BODIES // MAX_BODY_BYTES)
+        self._answering = asyncio.Semaphore(MAX_ANSWERED)
+        self._reading_small, self._reading_large = asyncio.Lock(), asyncio.Lock()
+        self._writing = asyncio.Lock()
         self._remembered = lru_cache(_MAX_REMEMBERED)(partial(self._read, EVALUATION))
         self.in_progress = InProgress()
         self.is_draining = False
@@ -177,17 +181,18 @@ class HttpServer:
         if document is not None:
             return document
         try:
-            if hdrs.EXPECT not in request.headers:
-                body = arrived_body(self._limits, request)
-                if body is not None:
-                    return await self._answer(path, body, context)
-            if (request.content_length or 0) > SMALL_BODY_BYTES:
+            if path != EVALUATION or (request.content_length or 0) > MAX_REMEMBERED_BYTES:
+                # Strangers do not wait where callers wait.
                 await self._admit(path, context)
-            await _continue(request)
-            async with received_body(self._limits, self._slots, request) as body:
+            if hdrs.EXPECT in request.headers:
+                checked_length(self._limits, request)
+                await _continue(request)
+            elif (body := arrived_body(self._limits, request)) is not None:
+                return await self._answer(path, body, context)
+            async with received_body(self._limits, self._arriving, request) as body:
                 if self._limits.is_small(body):
                     return await self._answer(path, body, context)
-                async with held_slot(self._limits, self._answered):
+                async with held_slot(self._limits, self._answering):
                     return await self._answer(path, body, context)
         except RequestRefusal as error:
             raise CallFailed(HttpFailure(error.status, str(error), 1)) from None
@@ -197,16 +202,38 @@ class HttpServer:
             raise CallFailed(HttpFailure(HTTPStatus.BAD_REQUEST, str(error))) from None
 
     async def _answer(self, path: str, body: bytes, context: HttpContext) -> bytes:
-        """Return the JSON of an endpoint's response. Raises CallFailed and Malformed."""
-        if path == EVALUATION and len(body) <= _MAX_REMEMBERED_BYTES:
+        """Return the JSON of an endpoint's response. Raises CallFailed, Malformed and
+        RequestRefusal.
+        """
+        if path == EVALUATION and len(body) <= MAX_REMEMBERED_BYTES:
             asked = self._remembered(body)
         else:
-            async with turn_with_pause(self._reading):
-                asked = await self._in_turn(body, partial(self._read, path, body))
-        responses = [await self._handlers[method](data, context) for method, data in asked.calls]
+            asked = await self._read_in_turn(path, body)
+        responses: list[bytes] = []
+        for method, data in asked.calls:
+            try:
+                responses.append(await self._handlers[method](data, context))
+            except CallFailed as error:
+                is_invalid = error.failure.status == HTTPStatus.BAD_REQUEST
+                if method != EXPLAIN or not responses or not is_invalid:
+                    raise
+                responses.append(NO_ACTION)
         if not responses:
             await self._admit(path, context, is_charged=True)
         return await run_with_pauses(asked.answer(responses), self._writing)
+
+    async def _read_in_turn(self, path: str, body: bytes) -> Asked:
+        """Return what a body asks. Raises Malformed and RequestRefusal."""
+        # A large body also waits for the long calls of gRPC, and small ones need not wait for that.
+        is_small = len(body) <= SMALL_BODY_BYTES
+        turn = self._reading_small if is_small else self._reading_large
+        try:
+            async with turn_with_pause(turn, WAIT_SECONDS):
+                asked: Asked = await self._in_turn(body, partial(self._read, path, body))
+                return asked
+        except TimeoutError:
+            message = "too many bodies are waiting to be read"
+            raise RequestRefusal(429, "overloaded", message) from None
 
     def _read(self, path: str, body: bytes) -> Asked:
         """Return what a body asks. Raises Malformed."""
@@ -238,11 +265,8 @@ class HttpServer:
 
 
 async def _continue(request: web.BaseRequest) -> None:
-    """Let a client send its body, if it waits for that. Raises CallFailed."""
-    expected = request.headers.get(hdrs.EXPECT)
-    if expected is None:
-        return
-    if expected.lower() != "100-continue":
+    """Let a client that waits for that send its body. Raises CallFailed."""
+    if request.headers[hdrs.EXPECT].lower() != "100-continue":
         message = "the only expectation that can be met is 100-continue"
         raise CallFailed(HttpFailure(HTTPStatus.EXPECTATION_FAILED, message))
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
