@@ -107,12 +107,12 @@ def test_strangers_do_not_wait_where_callers_wait(tmp_path: Path) -> None:
     ):
         address = http_address(server)
         strangers = [
-            pool.submit(send, address, EVALUATIONS, batch, **bearing(UNKNOWN)) for _ in range(200)
+            pool.submit(send, address, EVALUATIONS, batch, **bearing(UNKNOWN)) for _ in range(400)
         ]
         statuses: list[int] = []
         while not strangers[-1].done() or not statuses:
             statuses.append(send(address, RESOURCES, ASKED, **bearing(READS)).status)
-            time.sleep(0.02)  # after the pause for the search itself
+            time.sleep(0.11)  # longer than the longest pause for the search itself
     assert {each.result().status for each in strangers} == {401}
     assert set(statuses) == {200}
 

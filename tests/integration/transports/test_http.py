@@ -266,14 +266,14 @@ def test_small_bodies_do_not_wait_for_large_ones(impatient: RunningServer) -> No
     address = http_address(impatient)
     large = asked("a", "submit", "root") | {"evaluations": [{}] * 9_000}
     with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(send, address, EVALUATIONS, large)
+        asking = [pool.submit(send, address, EVALUATIONS, large) for _ in range(4)]
         opened = connect(address)
         statuses: list[int] = []
-        while not asking.done() or not statuses:
+        while not asking[-1].done():
             statuses.append(exchange(opened, RESOURCES, ASKED).status)
-            time.sleep(0.02)  # after the pause for the search itself
+            time.sleep(0.11)  # longer than the longest pause for the search itself
         opened.close()
-    assert asking.result().status == 200
+    assert {each.result().status for each in asking} <= {200, 429}
     assert set(statuses) == {200}
 
 
