@@ -63,7 +63,7 @@ _TLS_CAUSES: Final = {
         "the certificate of {address} is not valid yet: set this machine's clock or the server's"
     ),
     "certificate_verify_failed": (
-        "the certificate of {address} is not trusted: pass the authorities to trust with"
+        "the certificate of {address} is not trusted: pass trusted CA certificates with"
         " Tls(ca_file=…) or QUEUEGATE_CA_FILE"
     ),
     "wrong_version_number": "{address} does not speak TLS: connect without it, or to another port",

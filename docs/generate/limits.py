@@ -488,7 +488,7 @@ def _queues() -> list[tuple[str, str]]:
         ),
         (
             "Name of the requester; a longer one is an HTTP error",
-            f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8",
+            f"{_count(webhook_limits.MAX_NAME_BYTES)} bytes of UTF-8",
         ),
         (
             "Simultaneous lookups of users never seen before, for clients without a certificate",

@@ -97,7 +97,7 @@ def test_tls(capsys: Capture) -> None:
             [*CA, "--tls-server-name", "other.test"],
             "is for a different name: pass the name",
         ),
-        (True, False, ["--tls-ca", str(TLS / "other-ca.pem")], "is not trusted: pass the author"),
+        (True, False, ["--tls-ca", str(TLS / "other-ca.pem")], "is not trusted: pass trusted CA"),
         (True, False, [], "closed the connection: if it requires TLS, pass"),
         (True, True, CA, "closed the connection: if it requires a client certificate, pass"),
         (False, False, CA, "does not speak TLS: connect without it, or to another port"),

@@ -222,7 +222,7 @@ var (
 		{"x509: cannot validate certificate for", wrongName},
 		{"certificate has expired or is not yet valid", expired},
 		{"failed to verify certificate", "the certificate of %s is not trusted: set TLS.CAFile to" +
-			" the authorities to trust"},
+			" a file of trusted CA certificates"},
 		{"does not look like a TLS handshake", "%s does not speak TLS: connect without TLS, or to another port"},
 		{"tls:", closedTLS},
 		{"EOF", closedTLS},

@@ -65,6 +65,7 @@ _WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
 _NO_HINTS = MissingQueue()
 _MAX_NAMED: Final = 5
 """The maximum number of entries shown for an ACL built from role bindings."""
+_UNKNOWN_OUTCOME: Final = "unknown outcome (this client is too old for the server)"
 
 
 def decision_text(
@@ -209,7 +210,7 @@ def _step(step: Step, groups: Sequence[str], colors: Colors, *, is_new: bool) ->
         case StepOutcome.RECOVERY_QUEUE:
             text = colors.bad("access to the recovery queue is never granted")
         case _:
-            text = f"{acl}: unknown outcome (this client is too old for the server)"
+            text = f"{acl}: {_UNKNOWN_OUTCOME}"
     if step.template_property or (is_new and step.acl):
         source = escape(step.template_property) or "no template sets it"
         text += colors.faint(f" ({source})")
@@ -228,7 +229,8 @@ def _step_of_bindings(step: Step, colors: Colors) -> str:
     names = [f"{each.kind or 'unknown'} {escape(each.name)}" for each in step.entries[:_MAX_NAMED]]
     more = len(step.entries) - len(names) + step.further_entries
     names += [f"{more} more"] if more else []
-    return f"bindings of {', '.join(names)}: no match"
+    end = "no match" if step.outcome is StepOutcome.NO_MATCH else _UNKNOWN_OUTCOME
+    return f"bindings of {', '.join(names)}: {end}"
 
 
 def _misplaced(acl: str, groups: Sequence[str], colors: Colors) -> str:

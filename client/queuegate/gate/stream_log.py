@@ -10,9 +10,9 @@ from queuegate.v1 import sync_pb2
 MAX_ENDS: Final = 8
 """The maximum number of distinct reasons to log before a stream recovers."""
 _FORBIDDEN: Final = (
-    "a gate sends every check to the server, which forbids it to decide: the server keeps an audit"
-    " log and sync.local_decisions is forbid, or this version of the client does not support the"
-    " server's rules"
+    "a gate sends every check to the server, because it may not decide locally: either the server"
+    " keeps an audit log and sync.local_decisions is set to forbid, or this version of the client"
+    " does not support the server's rules"
 )
 _MAX_LISTED: Final = 10
 _LOG: Final = logging.getLogger("queuegate.gate")

@@ -120,6 +120,6 @@ def acl_positions(
             add(AclKey(name, path, None, kind), switch)
         if options.yarn.site is not None:
             unset = LocatedText(0, 0, "", options.yarn.site[1])
-            add(AclKey(name, CLUSTER, None), site.switch_position, unset)
-            add(AclKey(name, CLUSTER, Access.ADMIN), site.admins_position, unset)
+            add(AclKey(name, CLUSTER, None), site.switch, unset)
+            add(AclKey(name, CLUSTER, Access.ADMIN), site.admin_acl, unset)
     return positions

@@ -133,7 +133,7 @@ class UserInfoAnnotation(Section):
 
 
 class YuniKornDuties(Section):
-    """Duties of YuniKorn's own admission controller."""
+    """What the webhook does in place of YuniKorn's own admission controller."""
 
     enabled: bool = False
     """Whether the webhook replaces YuniKorn's own admission controller, which then need not be

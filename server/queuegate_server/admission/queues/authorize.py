@@ -88,7 +88,7 @@ class QueueAuthorizer:
 
         Raises:
             MalformedReview: The body is not a SubjectAccessReview.
-            RequestRefusal: The caller is not verified, so it could ask about any user; or the body
+            RequestRefusal: The caller is not verified, or the body
                 is too long.
             CannotDecide: The question cannot be decided.
         """

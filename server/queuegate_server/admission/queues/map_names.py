@@ -66,7 +66,7 @@ class Seen(NamedTuple):
     """What the search has found in one part of the object and needs in others."""
 
     names: list[tuple[QueueName, str]]
-    """The names that are joined with labels, each with the label."""
+    """The names that are joined with a label's value, each with that label's key."""
     labels: dict[str, dict[str, None]]
     """The values of each label, in the order of the search."""
     flink: TextCount

@@ -46,7 +46,7 @@ def lint_scheduler(
             if format_name == FAIR_SCHEDULER or not VARIABLE.search(text.text):
                 _lint_acl(text, entry.path, options, diagnostics)
                 _warn_of_groups_as_users(text, entry.path, groups, options, diagnostics)
-    admins = read_site(options.site, options.semantics)[0].admins_position
+    admins = read_site(options.site, options.semantics)[0].admin_acl
     if admins is not None and not VARIABLE.search(admins.text):
         _warn_of_groups_as_users(admins, "", groups, options, diagnostics)
     return diagnostics.sorted()
@@ -79,10 +79,10 @@ def _warn_of_groups_as_users(
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     """Return warnings about `yarn.admin.acl` in yarn-site.xml, if it is set there."""
     site, _ = read_site(options.site, options.semantics)
-    if options.site is None or site.admins_position is None or VARIABLE.search(site.admins):
+    if options.site is None or site.admin_acl is None or VARIABLE.search(site.admins):
         return ()
     diagnostics = Diagnostics(options.site[1])
-    _lint_acl(site.admins_position, "", options, diagnostics)
+    _lint_acl(site.admin_acl, "", options, diagnostics)
     return diagnostics.sorted()
 
 

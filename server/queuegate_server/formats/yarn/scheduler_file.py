@@ -27,6 +27,7 @@ class SchedulerFile:
 
     queues: list[QueueEntry] = field(default_factory=list)
     checks_submission_always: bool = False
+    """Whether submission is checked even if ACLs are disabled, as by the fair scheduler."""
     has_short_names: bool = False
     """Whether a name without dots refers to the queue with that name anywhere in the tree."""
     templates: Templates = field(default_factory=Templates)

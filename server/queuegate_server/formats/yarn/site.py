@@ -32,8 +32,10 @@ class YarnSite(NamedTuple):
     admins: str
     configuration: Configuration
     """All properties. A capacity-scheduler.xml overrides them."""
-    switch_position: LocatedText | None = None
-    admins_position: LocatedText | None = None
+    switch: LocatedText | None = None
+    """`yarn.acl.enable` as written, if it is set."""
+    admin_acl: LocatedText | None = None
+    """`yarn.admin.acl` as written, if it is set."""
 
 
 def read_site(

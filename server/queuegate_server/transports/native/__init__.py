@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from queuegate_server.settings.limits import Connections
-from queuegate_server.settings.listeners import Listener
+from queuegate_server.settings.listeners import MAX_SOCKET_PATH_BYTES, Listener
 
 STREAMS_FOLDER: Final = "queuegate-"
 STREAMS_SOCKET: Final = "streams.sock"
@@ -18,7 +18,11 @@ starts with STREAMS_FOLDER."""
 _PACKAGE: Final = "pygrpc_native"
 _SUPPORTED_BOUNDS: Final = frozenset({"max_streams"})
 """The keys of `limits.connections` that this transport supports."""
-_MAX_FOLDER_BYTES: Final = 107 - len(f"/{STREAMS_FOLDER}12345678/{STREAMS_SOCKET}")
+_RANDOM: Final = 8 * "x"
+"""As many characters as `tempfile` adds to a folder's name."""
+_MAX_FOLDER_BYTES: Final = MAX_SOCKET_PATH_BYTES - len(
+    f"/{STREAMS_FOLDER}{_RANDOM}/{STREAMS_SOCKET}"
+)
 
 
 def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iterator[str]:

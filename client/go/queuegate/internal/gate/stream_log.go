@@ -11,7 +11,7 @@ const (
 	maxLoggedEnds = 8  // distinct reasons before a stream recovers
 	maxLogged     = 10 // partitions of the server
 
-	forbidden = "the server forbids it to decide: sync.local_decisions is forbid, or this version of the" +
+	forbidden = "it may not decide locally: either sync.local_decisions is set to forbid, or this version of the" +
 		" client does not support the server's rules"
 )
 

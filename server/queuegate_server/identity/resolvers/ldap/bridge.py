@@ -180,7 +180,11 @@ class Bridge(_End):
         self._work = None
 
     def _fail(self, fault: ServerFault) -> None:
-        """Close the connection: no change may be skipped, and the next follower reads all again."""
+        """Close the connection.
+
+        A message must not be skipped, because it may report a change; the next connection reads
+        everything again.
+        """
         self._fault = fault
         (self.receiver or self).close(fault.detail)
 

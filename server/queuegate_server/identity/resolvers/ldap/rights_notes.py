@@ -1,6 +1,6 @@
 """Notes for `source-check` on entries that searches miss: what the bind account may not read,
-filters that do not match, and groups that list no members. Warnings of accounts whose state is not
-visible.
+filters that do not match, and groups that list no members. Also warns of accounts whose state is
+not visible.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -16,7 +16,7 @@ final class StreamLog {
   static final int MAX_LOGGED_ENDS = 8;
 
   private static final String FORBIDDEN =
-      "the server forbids it to decide: sync.local_decisions is forbid, or this version of the client does not"
+      "it may not decide locally: either sync.local_decisions is set to forbid, or this version of the client does not"
           + " support the server's rules";
 
   private final List<String> partitions; // the named ones
