@@ -1,5 +1,6 @@
 """Parses policies in a child process with limits, while this process continues to handle calls."""
 
+import asyncio
 import errno
 import io
 import json
@@ -27,6 +28,7 @@ from queuegate_server.policystore.parsing import CheckJob, ParsedPolicies, Parse
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.child_process import ChildResult, OutputTooLong, ProcessLimits
 from queuegate_server.runtime.pacing import Pace
+from queuegate_server.runtime.resources import trim_heap
 
 _LOG = logging.getLogger("queuegate_server.policystore")
 
@@ -88,6 +90,9 @@ async def parse(job: ParseJob) -> ParsedPolicies:
 
 async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
     """Return the diagnostics for the job's files. Raises OSError if no child can be started."""
+    # The child may take half of a small container, so this process must not hold memory that it
+    # used before.
+    await asyncio.to_thread(trim_heap)
     try:
         return (await _run(job)).diagnostics
     except ParserError as error:
