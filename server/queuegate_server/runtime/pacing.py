@@ -18,7 +18,6 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Generator, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -100,7 +99,7 @@ async def run_with_pauses(steps: Generator[None, None, T], turn: asyncio.Lock | 
         return result
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def turn_with_pause(turn: asyncio.Lock, wait_seconds: float) -> AsyncIterator[None]:
     """Hold a turn for the block, and for a pause of the same length after it.
 

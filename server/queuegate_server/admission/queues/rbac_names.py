@@ -18,8 +18,10 @@ LEVELS: Final = {"volcano": "volcano-queues", "kai": "kai-queues", "koordinator"
 """The levels of the schedulers with flat names. Kueue's levels are named like its templates."""
 _SCHEDULERS: Final = frozenset({KUEUE, *LEVELS})
 _QUOTAS: Final = LEVELS["koordinator"]
-_OF_NAMESPACE: Final = "namespacequeues"
-_NAMESPACE_PREFIX: Final = "namespace/"
+OF_NAMESPACE: Final = "namespacequeues"
+"""The level, and the resource, of Volcano's namespaced queues."""
+NAMESPACE_PREFIX: Final = "namespace/"
+"""What Volcano's names of queues of that level begin with."""
 _REMEDY: Final = "write the name of a Kubernetes object, with at most 64 characters"
 
 
@@ -75,8 +77,8 @@ class RbacQueueNames(QueueNames):
         kind = LEVELS.get(found.scheduler)
         if kind is None:
             raise invalid(name, f"Kubernetes' RBAC grants no queues of {found.scheduler}")
-        if found.scheduler == "volcano" and name.startswith(_NAMESPACE_PREFIX):
-            return _OF_NAMESPACE, name.removeprefix(_NAMESPACE_PREFIX)
+        if found.scheduler == "volcano" and name.startswith(NAMESPACE_PREFIX):
+            return OF_NAMESPACE, name.removeprefix(NAMESPACE_PREFIX)
         return kind, name
 
     def _above(self, kind: str, namespace: str) -> list[str]:

@@ -23,7 +23,11 @@ from queuegate_server.admission.queues.listed_kinds import (
 )
 from queuegate_server.admission.queues.model import LOCAL_QUEUES
 from queuegate_server.admission.queues.places import KeyPlace, Places, build_places, enforced_mode
-from queuegate_server.admission.queues.rbac_names import LEVELS
+from queuegate_server.admission.queues.rbac_names import (
+    LEVELS,
+    NAMESPACE_PREFIX,
+    OF_NAMESPACE,
+)
 from queuegate_server.admission.registration import conditions
 from queuegate_server.admission.registration.annotation_webhooks import API_VERSION
 from queuegate_server.admission.registration.configurations import EXCLUDED
@@ -167,10 +171,10 @@ def _validations(kind: Kind, rbac: RbacOptions) -> Iterator[dict[str, str]]:
         resource, namespace = json.dumps(kind.resource), _namespace(kind, rbac)
         if kind.level == LEVELS["volcano"]:
             # Volcano 1.16 reads `namespace/NAME` as a NamespaceQueue.
-            is_own = f'{name}.startsWith("namespace/")'
-            resource = f'({is_own} ? "namespacequeues" : {resource})'
+            is_own = f"{name}.startsWith({json.dumps(NAMESPACE_PREFIX)})"
+            resource = f"({is_own} ? {json.dumps(OF_NAMESPACE)} : {resource})"
             namespace = f"({is_own} ? {_NAMESPACE} : {namespace})"
-            name = f"({is_own} ? {name}.substring(10) : {name})"
+            name = f"({is_own} ? {name}.substring({len(NAMESPACE_PREFIX)}) : {name})"
         yield {
             "expression": (
                 f"variables.names.size() <= {at} || authorizer.group({json.dumps(kind.group)})\n"
