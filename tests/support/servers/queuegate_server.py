@@ -18,6 +18,8 @@ from tests.support.servers import with_constants
 from tests.support.servers.fork_server import ForkServer
 
 START_SECONDS = 100
+_SHOWN_LINES = 20
+"""How many of the last log lines a failure shows."""
 _RUN_SECONDS = 60
 _transport = ""
 _fork_server: ForkServer | None = None
@@ -91,11 +93,12 @@ def resident_memory(pid: int) -> int:
 
 
 class RunningServer:
-    """A server process that has announced that it serves."""
+    """A server process. Its logs are read from the start: a full pipe would lose lines."""
 
-    def __init__(self, process: Process, address: str) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
-        self.address = address
+        self.address = ""
+        """Where it serves, once it has announced that."""
         self.example = ""
         """The command that the server prints for asking it a question."""
         self._errors: list[str] = []
@@ -125,8 +128,17 @@ class RunningServer:
                 return entries[count - 1]
             time.sleep(pause)
             pause = min(1.2 * pause, 0.1)
-        message = f"{event!r} was not logged {count} times: {self._errors}"
-        raise AssertionError(message)
+        last = self.errors[-_SHOWN_LINES:]
+        raise AssertionError(f"{event!r} was not logged {count} times. The last lines: {last}")
+
+    def announcement(self, beginning: str = "") -> str:
+        """Return the first line on stdout. If it begins differently, fail with the errors."""
+        line = first_line(self.process)
+        if line and line.startswith(beginning):
+            return line
+        self.process.kill()
+        self.stop()
+        raise AssertionError(f"no start: {line!r} {''.join(self.errors)}")
 
     def memory(self) -> int:
         """The resident memory in bytes."""
@@ -237,22 +249,14 @@ def run(
     return subprocess.CompletedProcess(arguments, status, output, errors)
 
 
-def first_line(process: Process, beginning: str = "") -> str:
-    """Return the first line of standard output. If it begins differently, fail with the errors."""
+def first_line(process: Process) -> str:
+    """Return the first line on stdout. If none comes, the process is killed."""
     assert process.stdout
     watchdog = threading.Timer(START_SECONDS, process.kill)
     watchdog.start()
     line = process.stdout.readline()
     watchdog.cancel()
-    if line and line.startswith(beginning):
-        return line
-    process.kill()
-    assert process.stderr
-    message = f"no start: {line!r} {process.stderr.read()}"
-    process.wait()
-    process.stdout.close()
-    process.stderr.close()
-    raise AssertionError(message)
+    return line
 
 
 @contextmanager
@@ -277,8 +281,8 @@ def running_server(
         program=program,
         new_interpreter=new_interpreter,
     )
-    line = first_line(process, "serving ")
-    server = RunningServer(process, line.rstrip().rpartition(" on ")[2])
+    server = RunningServer(process)
+    server.address = server.announcement("serving ").rstrip().rpartition(" on ")[2]
     assert process.stdout
     server.example = process.stdout.readline().removeprefix("ask it: ").rstrip()
     try:

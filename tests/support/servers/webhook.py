@@ -15,7 +15,7 @@ import httpx2
 import trustme
 
 from tests.support.eventually import eventually
-from tests.support.servers.queuegate_server import Process, RunningServer, first_line, start
+from tests.support.servers.queuegate_server import Process, RunningServer, start
 
 
 class MountedConfigMap:
@@ -178,8 +178,8 @@ def listening(files: Path) -> list[str]:
 @contextmanager
 def announced(process: Process) -> Iterator[tuple[RunningServer, str]]:
     """Stop a process at the end of the block. Yields its first line on stdout."""
-    line = first_line(process)
-    server = RunningServer(process, line)
+    server = RunningServer(process)
+    line = server.address = server.announcement()
     try:
         yield server, line
     finally:
