@@ -93,6 +93,12 @@ def settings_of(manifests: Iterable[Manifest], pod: Manifest) -> dict[str, str]:
     }
 
 
+def follows_cluster(manifests: Iterable[Manifest], pod: Manifest) -> bool:
+    """Return whether the policy in the mounted settings is the RBAC of a cluster."""
+    texts = settings_of(manifests, pod).values()
+    return any("kubernetes" in (yaml.safe_load(text).get("policy") or {}) for text in texts)
+
+
 def _config_maps(volume: Manifest) -> list[str]:
     """Return the ConfigMaps that a volume contains."""
     sources = (volume, *volume.get("projected", {}).get("sources", ()))

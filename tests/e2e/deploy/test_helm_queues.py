@@ -126,27 +126,23 @@ def test_the_chart_makes_what_the_base_does(
 ) -> None:
     """With the files of the base as values; nothing of YuniKorn's webhooks comes with it."""
     folder = Path("deploy/queues") / scheduler
-    webhook = {
-        "enabled": True,
-        "policy": (folder / "queues.yaml").read_text(encoding="utf-8"),
-        "settings": yaml.safe_load((folder / "queuegate.yaml").read_text(encoding="utf-8")),
-    }
+    settings = yaml.safe_load((folder / "queuegate.yaml").read_text(encoding="utf-8"))
+    webhook = {"enabled": True, "settings": settings}
     chart = Helm(helm, tmp_path, namespace="queuegate")
     made = chart.template({"server": {"enabled": False}, "webhook": webhook})
     base = kustomized(kustomize, folder)
     assert registered(made) == registered(base)
     kinds = ("Secret", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Service")
     same = [[each for each in found if each["kind"] in kinds] for found in (made, base)]
-    assert len(same[0]) == 6
+    assert len(same[0]) == 8
     assert same_objects(same[0]) == same_objects(same[1])
     ((_, keeper),), ((_, kept),) = map(certificate_containers, (made, base))
     assert keeper["args"] == kept["args"]
     ((pod, container),) = own_containers(made)
     assert not [each for each in container["args"] if "yunikorn" in each]
     check_names(made, pod, container)
-    (tmp_path / "mounts").mkdir()
-    with started(made, pod, container, tmp_path / "mounts", {}):
-        pass
+    ((based, _),) = own_containers(base)
+    assert [each.get("automountServiceAccountToken", True) for each in (pod, based)] == [True, True]
 
 
 def test_the_webhook_starts_with_its_settings(chart: Helm, tmp_path: Path) -> None:

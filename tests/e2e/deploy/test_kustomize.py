@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 import trustme
 import yaml
+from click.testing import CliRunner
 
 from queuegate import Client
 from queuegate.cli import main
+from queuegate_server.cli.policy_files import lint
+from queuegate_server.policystore.kubernetes.rights import documents
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
     POLICY,
@@ -29,6 +32,7 @@ from tests.support.manifests import (
     loaded,
     of_kind,
     own_containers,
+    settings_of,
     started,
 )
 from tests.support.rows import rows
@@ -66,8 +70,11 @@ def is_kept(manifests: list[Manifest], configuration: Manifest) -> bool:
 
 
 @pytest.mark.parametrize("scheduler", ["kueue", "kai", "volcano"])
-def test_a_base_of_a_scheduler(kustomize: Path, tmp_path: Path, scheduler: str) -> None:
-    """It has nothing of YuniKorn, refuses nothing, and its server starts with its files."""
+def test_a_base_of_a_scheduler(kustomize: Path, scheduler: str) -> None:
+    """It has nothing of YuniKorn, and refuses nothing. Its server may follow the cluster's RBAC.
+
+    `tests/e2e/kube` starts it with an API server.
+    """
     manifests = kustomized(kustomize, DEPLOY / "queues" / scheduler)
     assert not of_kind(manifests, "MutatingWebhookConfiguration")
     (registered,) = of_kind(manifests, "ValidatingWebhookConfiguration")
@@ -84,8 +91,14 @@ def test_a_base_of_a_scheduler(kustomize: Path, tmp_path: Path, scheduler: str) 
     assert namespaces == {"queuegate"}
     ((pod, container),) = own_containers(manifests)
     check_names(manifests, pod, container)
-    with started(manifests, pod, container, tmp_path, {}):
-        pass
+    rights = [each for each in manifests if each["metadata"]["name"] == "queuegate-admission-rbac"]
+    assert rights == documents("queuegate-admission-rbac", "queuegate", pod["serviceAccountName"])
+    assert pod["automountServiceAccountToken"] is True
+    (settings,) = settings_of(manifests, pod).values()
+    assert yaml.safe_load(settings)["policy"] == {"kubernetes": {}}
+    grants = DEPLOY / "queues" / scheduler / "grants.yaml"
+    done = CliRunner().invoke(lint, [str(grants)])
+    assert (done.exit_code, done.stdout) == (0, ""), done.output
 
 
 @pytest.mark.parametrize("folder", ["own-ca", "cert-manager"])

@@ -7,7 +7,7 @@ import shutil
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -80,12 +80,14 @@ class ApiServer:
         patch: str = "json-patch+json",
         *,
         impersonated: str = "",
+        groups: Sequence[str] = (),
     ) -> httpx2.Response:
-        """Make a request as a user, who may impersonate another one."""
+        """Make a request as a user, who may impersonate another one with groups."""
         kind = f"application/{patch if method == 'PATCH' else 'json'}"
-        headers = {"Authorization": f"Bearer {token(user)}", "Content-Type": kind}
+        headers = [("Authorization", f"Bearer {token(user)}"), ("Content-Type", kind)]
         if impersonated:
-            headers["Impersonate-User"] = impersonated
+            headers.append(("Impersonate-User", impersonated))
+            headers += [("Impersonate-Group", each) for each in groups]
         return self._http.request(method, path, json=content, headers=headers)
 
     def kubeconfig(self, user: str = "admin") -> str:

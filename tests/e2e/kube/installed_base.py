@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,25 +30,29 @@ SECRET: Final = f"/api/v1/namespaces/{NAMESPACE}/secrets/queuegate-admission-tls
 _SERVICE: Final = f"/api/v1/namespaces/{NAMESPACE}/services/queuegate-admission"
 _DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 _MERGE: Final = "merge-patch+json"
+_RBAC: Final = "rbac.authorization.k8s.io"
+_VERBS_OF_PEOPLE: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
 @contextmanager
 def cluster_with_rbac(folder: Path, etcd: str, kube_apiserver: str) -> Iterator[ApiServer]:
-    """Run a cluster in which RBAC decides. The groups of people may do everything."""
+    """Run a cluster in which RBAC decides. People may do everything except use queues."""
     with running_cluster(folder, etcd, kube_apiserver, {"authorization-mode": "RBAC"}) as cluster:
-        binding = {
-            "metadata": {"name": "people"},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "cluster-admin",
-            },
-            "subjects": [{"kind": "Group", "name": "dev"}],
-        }
-        path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-        eventually(
-            lambda: cluster.ask("admin", "POST", path, binding).status_code in {201, 409}, True
-        )
+        rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": _VERBS_OF_PEOPLE}
+        people = {"metadata": {"name": "people"}}
+        reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "people"}
+        subjects = [{"kind": "Group", "name": "dev"}]
+        for plural, content in (
+            ("clusterroles", {**people, "rules": [rule]}),
+            ("clusterrolebindings", {**people, "roleRef": reference, "subjects": subjects}),
+        ):
+            path = f"/apis/{_RBAC}/v1/{plural}"
+            eventually(
+                lambda path=path, content=content: (  # type: ignore[misc]
+                    cluster.ask("admin", "POST", path, content).status_code in {201, 409}
+                ),
+                True,
+            )
         yield cluster
 
 
@@ -136,8 +140,16 @@ def is_trusted(cluster: ApiServer) -> bool:
 
 
 @contextmanager
-def webhook_pod(cluster: ApiServer, folder: Path) -> Iterator[RunningServer]:
-    """Run the container of the webhook, with the volumes of its pod, behind its Service."""
+def webhook_pod(
+    cluster: ApiServer, folder: Path, before: Callable[[RunningServer], None] | None = None
+) -> Iterator[RunningServer]:
+    """Run the container of the webhook, with the volumes of its pod, behind its Service.
+
+    Args:
+        cluster: The cluster, with the base.
+        folder: For the contents of the volumes.
+        before: Called while the webhook is not expected to serve yet.
+    """
     deployment = created(cluster.ask("admin", "GET", f"{_DEPLOYMENTS}/queuegate-admission"))
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -156,12 +168,25 @@ def webhook_pod(cluster: ApiServer, folder: Path) -> Iterator[RunningServer]:
     pattern = re.compile("|".join(map(re.escape, replaced)))
     arguments = [pattern.sub(lambda found: replaced[found[0]], each) for each in container["args"]]
     directory = replaced[container["workingDir"]]
+    assert pod["automountServiceAccountToken"] is True
+    kubeconfig = _kubeconfig(cluster, pod["serviceAccountName"], folder / "account")
+    arguments.append(f"--set=policy.kubernetes.kubeconfig={kubeconfig}")
+    _route(cluster, port)
     with ExitStack() as stack:
         process = start_command(server_command(*arguments), directory=directory)
-        server, line = stack.enter_context(announced(process))
+        server, line = stack.enter_context(announced(process, before))
         assert line.startswith("serving health on "), server.errors
-        _route(cluster, port)
         yield server
+
+
+def _kubeconfig(cluster: ApiServer, account: str, folder: Path) -> Path:
+    """Return a kubeconfig with the token of an account, which the kubelet would mount."""
+    _mounted_account(cluster, account, folder)
+    content = json.loads(cluster.kubeconfig())
+    content["users"][0]["user"] = {"tokenFile": "token"}
+    file = folder / "kubeconfig"
+    file.write_text(json.dumps(content))
+    return file
 
 
 def _content(cluster: ApiServer, volume: Mapping[str, Any]) -> dict[str, bytes]:
@@ -171,7 +196,10 @@ def _content(cluster: ApiServer, volume: Mapping[str, Any]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for each in volume["projected"]["sources"]:
         path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{each['configMap']['name']}"
-        data = created(cluster.ask("admin", "GET", path))["data"]
+        answer = cluster.ask("admin", "GET", path)
+        if answer.status_code == 404 and each["configMap"].get("optional"):
+            continue
+        data = created(answer)["data"]
         found |= {name: text.encode() for name, text in data.items()}
     return found
 

@@ -29,10 +29,15 @@ from tests.e2e.kube.reviews import created
 from tests.e2e.kube.test_warn_mode import emergency_command
 from tests.support.eventually import eventually
 from tests.support.rows import table
+from tests.support.servers.queuegate_server import RunningServer
 
 pytestmark = pytest.mark.timeout(900)
 BASES: Final[dict[str, dict[str, Any]]] = table(__file__, "BASES")
-"""For each base, objects that name a queue of the example that bob may not use."""
+"""For each base, objects that name a queue of the example that bob may not use, each with a user to
+whom `grants.yaml` grants it, and the namespace in which that holds."""
+NAMESPACES: Final = ("dev", "ml", "web")
+GROUPS: Final = {"secrets": "", "clusterroles": "rbac.authorization.k8s.io"}
+RIGHTS: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/queuegate-admission-rbac"
 DEV: Final = "namespaces/dev"
 DEPLOYMENTS: Final = f"/apis/apps/v1/{DEV}/deployments"
 DRY: Final = "?dryRun=All"
@@ -52,7 +57,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     etcd, kube_apiserver, kubectl = programs
     folder = tmp_path_factory.mktemp("cluster")
     with cluster_with_rbac(folder, etcd, kube_apiserver) as api:
-        created(api.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": "dev"}}))
+        for name in NAMESPACES:
+            created(api.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": name}}))
         custom_resources.define(api)
         yield Cluster(api, Kubectl(kubectl, folder, api))
 
@@ -84,8 +90,20 @@ def answers(cluster: Cluster, base: Path) -> list[tuple[int, bool]]:
     return [(answer.status_code, "Warning" in answer.headers) for answer in answers]
 
 
+def answers_to_granted(cluster: Cluster, base: Path) -> list[tuple[int, bool]]:
+    """Return the same for each object that a user creates to whom its queue is granted."""
+    found = []
+    namespace = f"namespaces/{BASES[base.name]['namespace']}"
+    for each in BASES[base.name]["objects"]:
+        path = each["path"].replace(DEV, namespace) + DRY
+        who = {"impersonated": each["user"], "groups": ["dev", *each.get("groups", ())]}
+        answer = cluster.api.ask("admin", "POST", path, each["object"], **who)
+        found.append((answer.status_code, "Warning" in answer.headers))
+    return found
+
+
 def test_a_base_warns(cluster: Cluster, base: Path, tmp_path: Path) -> None:
-    """The certificate comes by itself, and whoever may not use a queue is warned."""
+    """The certificate comes by itself, and everyone is warned to whom no binding grants a queue."""
     count = len(objects(base))
     assert certificate_of(cluster.api) == {}
     assert answers(cluster, base) == [(201, False)] * count
@@ -93,10 +111,39 @@ def test_a_base_warns(cluster: Cluster, base: Path, tmp_path: Path) -> None:
         eventually(lambda: is_trusted(cluster.api), True)
         with webhook_pod(cluster.api, tmp_path / "webhook") as webhook:
             eventually(lambda: answers(cluster, base), [(201, True)] * count)
+            assert answers_to_granted(cluster, base) == [(201, True)] * count
+            cluster.kubectl.run("apply", "--filename", str(base / "grants.yaml"))
+            eventually(lambda: answers_to_granted(cluster, base), [(201, False)] * count)
+            assert answers(cluster, base) == [(201, True)] * count
+            cluster.kubectl.run("delete", "--filename", str(base / "grants.yaml"))
+            eventually(lambda: answers_to_granted(cluster, base), [(201, True)] * count)
             webhook.process.kill()
             webhook.process.wait(30)
         assert answers(cluster, base) == [(201, False)] * count
         assert not [line for line in keeper.errors if '"error"' in line]
+
+
+@pytest.mark.parametrize("base", ["kueue"], indirect=True)
+def test_the_webhook_waits_until_it_knows_rbac(
+    cluster: Cluster, base: Path, tmp_path: Path
+) -> None:
+    """Without the right to read RBAC, it answers nothing, so nothing is allowed by mistake."""
+    count = len(objects(base))
+    created(cluster.api.ask("admin", "DELETE", RIGHTS))
+    account = "system:serviceaccount:queuegate:queuegate-admission"
+    eventually(lambda: may(cluster, account, "list", "clusterroles"), False)
+
+    def refused(server: RunningServer) -> None:
+        entry = server.wait_for_log("RBAC or queues cannot be followed")
+        assert "403" in entry["error"]
+        assert server.process.poll() is None
+        assert answers(cluster, base) == [(201, False)] * count
+        cluster.kubectl.run("apply", "--filename", str(base.parent / "base/rights.yaml"))
+
+    with certificate_pod(cluster.api, tmp_path / "certificate"):
+        eventually(lambda: is_trusted(cluster.api), True)
+        with webhook_pod(cluster.api, tmp_path / "webhook", refused):
+            eventually(lambda: answers(cluster, base), [(201, True)] * count)
 
 
 def test_only_the_queues_are_registered(cluster: Cluster, base: Path) -> None:
@@ -173,7 +220,7 @@ def test_the_account_may_do_nothing_else(cluster: Cluster, base: Path, tmp_path:
 
 def may(cluster: Cluster, account: str, verb: str, named: str) -> bool:
     resource, _, name = named.partition("/")
-    group = "" if resource == "secrets" else "admissionregistration.k8s.io"
+    group = GROUPS.get(resource, "admissionregistration.k8s.io")
     attributes = {"verb": verb, "resource": resource, "name": name, "group": group}
     if resource == "secrets":
         attributes["namespace"] = "queuegate"

@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,11 +176,20 @@ def listening(files: Path) -> list[str]:
 
 
 @contextmanager
-def announced(process: Process) -> Iterator[tuple[RunningServer, str]]:
-    """Stop a process at the end of the block. Yields its first line on stdout."""
+def announced(
+    process: Process, before: Callable[[RunningServer], None] | None = None
+) -> Iterator[tuple[RunningServer, str]]:
+    """Stop a process at the end of the block. Yields its first line on stdout.
+
+    Args:
+        process: The process.
+        before: Called while that line is not expected yet.
+    """
     server = RunningServer(process)
-    line = server.address = server.announcement()
     try:
+        if before is not None:
+            before(server)
+        line = server.address = server.announcement()
         yield server, line
     finally:
         server.stop()
