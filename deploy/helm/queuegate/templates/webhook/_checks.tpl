@@ -8,7 +8,7 @@
 {{- fail "webhook.policy: also set webhook.settings.policy.path: queues.yaml, its name in the pod" -}}
 {{- end -}}
 {{- if and (or $admission.queues $admission.authorize) (not (or $settings.policies $policy.path $policy.configs $policy.defaults (hasKey $policy "kubernetes"))) -}}
-{{- fail "webhook.settings.policy: without it, a small embedded policy decides: set webhook.policy to the text of a queues.yaml, and webhook.settings.policy.path: queues.yaml; for YuniKorn's own policy, set configs: /etc/yunikorn/configs and defaults: /etc/yunikorn/defaults" -}}
+{{- fail "webhook.settings.policy: without it, a small embedded policy decides: set {kubernetes: {}} for the RBAC of the cluster; for a policy file, set webhook.policy to the text of a queues.yaml, and webhook.settings.policy.path: queues.yaml; for YuniKorn's own policy, set configs: /etc/yunikorn/configs and defaults: /etc/yunikorn/defaults" -}}
 {{- end -}}
 {{- $served := list "/etc/queuegate/tls" "/etc/queuegate/settings" "/etc/yunikorn/defaults" "/etc/yunikorn/configs" -}}
 {{- if $webhook.policy -}}
