@@ -135,8 +135,8 @@ PAGES: Final = {
     "docs/tutorials/first-decision.md": Page(not_run=1),
     "docs/tutorials/kueue.md": Page(
         module="e2e/kube/test_kueue_tutorial.py",
-        not_run=6,
-        blocks="yaml sh yaml console console sh console sh console console",
+        not_run=7,
+        blocks="yaml sh yaml console sh console sh console sh console console",
     ),
     "docs/tutorials/shim-go.md": Page((environments.go,)),
     "docs/tutorials/yunikorn-kubernetes.md": Page(not_run=10),
