@@ -96,8 +96,8 @@ PAGES: Final = {
         blocks="sh console console console sh sh sh sh sh sh",
     ),
     "docs/how-to/monitor.md": Page(not_run=1),
-    "docs/how-to/queue-access-kai-volcano.md": Page(not_run=1),
-    "docs/how-to/queue-access-kueue.md": Page(not_run=4),
+    "docs/how-to/queue-access-kai-volcano.md": Page(not_run=2),
+    "docs/how-to/queue-access-kueue.md": Page(not_run=5),
     "docs/how-to/queue-access-operators.md": Page(
         module="e2e/kube/test_operators_page.py",
         not_run=1,
@@ -120,7 +120,7 @@ PAGES: Final = {
         blocks="yaml yaml yaml sh yaml",
     ),
     "docs/how-to/who-can.md": Page((directories.openldap,)),
-    "docs/how-to/why-denied.md": Page(not_run=1),
+    "docs/how-to/why-denied.md": Page(not_run=2),
     "docs/how-to/write-a-resolver.md": Page((directories.people,)),
     "docs/how-to/yarn-asks-queuegate.md": Page(not_run=3),
     "docs/how-to/yunikorn.md": Page(

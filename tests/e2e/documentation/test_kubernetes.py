@@ -235,7 +235,7 @@ def test_the_controllers_of_the_webhook() -> None:
 
 def test_the_base_for_kueue_with_an_image_of_a_registry(kustomize: Path, overlay: Path) -> None:
     (kustomization,) = [
-        each for each in blocks("queue-access-kueue.md", "yaml") if "resources:" in each
+        each for each in blocks("queue-access-kueue.md", "yaml") if "newTag:" in each
     ]
     (overlay / "kustomization.yaml").write_text(kustomization)
     manifests = kustomized(kustomize, overlay)
@@ -248,7 +248,31 @@ def test_the_page_about_kueue_shows_the_files_of_the_base() -> None:
     text = (PAGES / "queue-access-kueue.md").read_text(encoding="utf-8")
     files: dict[str, str] = {}
     for each in documents.fenced_blocks(text):
-        # The page has further files beside KAI.
+        # The page has further settings beside a policy file.
         files.setdefault(each.file, each.text)
-    for name in ("queues.yaml", "queuegate.yaml"):
+    for name in ("grants.yaml", "queuegate.yaml"):
         assert files[name] == Path("deploy/queues/kueue", name).read_text(encoding="utf-8")
+
+
+def test_the_base_for_kueue_with_a_policy_file(
+    kustomize: Path, overlay: Path, tmp_path: Path
+) -> None:
+    """The page's files, in place of those of the base; the webhook starts with them."""
+    text = (PAGES / "queue-access-kueue.md").read_text(encoding="utf-8")
+    base = overlay / "queuegate/deploy/queues/kueue"
+    for each in documents.fenced_blocks(text):
+        if each.file in {"queues.yaml", "queuegate.yaml"}:
+            (base / each.file).write_text(each.text)
+    (generators,) = [
+        each for each in blocks("queue-access-kueue.md", "yaml") if "configMapGenerator:" in each
+    ]
+    file = base / "kustomization.yaml"
+    before, _, _ = file.read_text(encoding="utf-8").partition("configMapGenerator:")
+    file.write_text(before + generators)
+    common = base.parent / "base/kustomization.yaml"
+    common.write_text(common.read_text(encoding="utf-8").replace("  - rights.yaml\n", ""))
+    manifests = kustomized(kustomize, base)
+    check_schemas(manifests, VERSIONS[-1])
+    ((pod, container),) = own_containers(manifests)
+    with started(manifests, pod, container, tmp_path, {}):
+        pass
