@@ -3,14 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.support.documents import fenced_blocks
+from tests.e2e.documentation.other_programs import INSTALL_SECONDS, python_with, write_block
 from tests.support.servers.http_port import LISTEN, http_address
 from tests.support.servers.queuegate_server import running_server
 
@@ -24,26 +23,15 @@ KUBECONFIG: Final = {
     "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
 }
 """Of a cluster that does not exist, because a list of profiles needs none."""
-_INSTALL_SECONDS: Final = 600
-_PAGE: Final = Path("docs/how-to/ask-over-http.md")
 _PROGRAM: Final = Path(__file__).with_name("kubespawner_profiles.py")
 
-pytestmark = pytest.mark.timeout(2 * _INSTALL_SECONDS)
+pytestmark = pytest.mark.timeout(2 * INSTALL_SECONDS)
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install JupyterHub's spawner for Kubernetes in an environment of its own."""
-    folder = tmp_path_factory.mktemp("jupyterhub") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    installed = folder / "bin" / "python"
-    command = [str(installed), "-m", "pip", "install", "--quiet", KUBESPAWNER]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"{KUBESPAWNER} cannot be installed: {done.stderr[-300:]}")
-    return installed
+    return python_with(KUBESPAWNER, tmp_path_factory.mktemp("jupyterhub") / "venv")
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +42,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    [block] = [
-        each
-        for each in fenced_blocks(_PAGE.read_text(encoding="utf-8"))
-        if each.file == "jupyterhub_config.py"
-    ]
-    file = tmp_path / "jupyterhub_config.py"
-    file.write_text(block.text)
+    file = write_block("docs/how-to/ask-over-http.md", tmp_path / "jupyterhub_config.py")
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
     return file
 
