@@ -12,31 +12,13 @@ from typing import Any, Final
 import yaml
 
 from tests.e2e.documentation import terminal_pictures
-from tests.e2e.kube.cluster import BUILT, ApiServer, program, running_cluster
-from tests.e2e.kube.queue_checks import (
-    KUEUE,
-    NAMESPACE,
-    enforced_by,
-    job,
-    serving,
-    write_settings,
-)
-from tests.e2e.kube.reviews import created
+from tests.e2e.kube.cluster import BUILT, ApiServer, program
+from tests.e2e.kube.queue_checks import KUEUE, job
+from tests.e2e.kube.rbac_grants import create
+from tests.e2e.kube.rbac_webhook import running_rbac_cluster
+from tests.support.eventually import eventually
 
 PICTURE: Final = Path("docs/pictures/apply.svg")
-_POLICY: Final = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - name: namespaces
-            queues:
-              - name: ml
-                submitacl: bob
-              - name: web
-                submitacl: alice
-"""
 _QUEUES: Final[dict[str, Any]] = {
     "mode": "deny",
     "groups": "kubernetes",
@@ -45,16 +27,28 @@ _QUEUES: Final[dict[str, Any]] = {
 _JOBS: Final = {"training": "ml", "reports": "web"}
 """The names of the Jobs, which are also those of their LocalQueues, with their namespaces. Bob may
 use the queues of the first."""
-_COLUMNS: Final = 102
-"""So wide that all takes six lines."""
+_API: Final = "rbac.authorization.k8s.io"
+_RULE: Final = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues"], "verbs": ["use"]}
+_COLUMNS: Final = 118
+"""So wide that the longest line of the manifests in the refusal is not wrapped."""
 
 
-def draw(cluster: ApiServer, folder: Path) -> str:
-    """Apply the Jobs as bob, and return the picture."""
-    for name in (NAMESPACE, *_JOBS.values()):
-        path = "/api/v1/namespaces"
-        created(cluster.ask("admin", "POST", path, {"metadata": {"name": name}}))
-    config, ca = write_settings(folder / "settings", _QUEUES, _POLICY)
+def draw(folder: Path) -> str | None:
+    """Apply the Jobs as bob, and return the picture, or None without the programs of a cluster."""
+    etcd, kube_apiserver = program("etcd"), program("kube-apiserver")
+    if etcd is None or kube_apiserver is None or program("kubectl") is None:
+        return None
+    (folder / "cluster").mkdir()
+    programs, namespaces = (etcd, kube_apiserver), tuple(_JOBS.values())
+    with running_rbac_cluster(
+        folder / "cluster", programs, namespaces, _QUEUES, _is_asked
+    ) as cluster:
+        return _apply(cluster, folder)
+
+
+def _apply(cluster: ApiServer, folder: Path) -> str:
+    _grant(cluster, "ml")
+    eventually(lambda: _status_of_a_job(cluster, "training"), 201)
     objects = folder / "objects"
     objects.mkdir()
     documents = [job(name, {KUEUE: name}) for name in _JOBS]
@@ -68,29 +62,38 @@ def draw(cluster: ApiServer, folder: Path) -> str:
         "PATH": f"{BUILT.absolute()}{os.pathsep}{os.environ['PATH']}",
     }
     commands = ("kubectl apply -f jobs.yaml",)
-    with (
-        serving(config, ca) as webhook,
-        enforced_by(cluster, config, ca, webhook.address, _is_asked),
-    ):
-        return terminal_pictures.picture("apply", commands, objects, variables, _COLUMNS)
+    return terminal_pictures.picture("apply", commands, objects, variables, _COLUMNS)
 
 
 def _is_asked(cluster: ApiServer) -> bool:
-    path = "/apis/batch/v1/namespaces/web/jobs?dryRun=All"
-    probe = job("probe", {KUEUE: "reports"})
-    return cluster.ask("bob", "POST", path, probe).status_code == 403
+    return _status_of_a_job(cluster, "reports") == 403
+
+
+def _status_of_a_job(cluster: ApiServer, queue: str) -> int:
+    """Return the status of bob's Job in a LocalQueue, which is not created."""
+    path = f"/apis/batch/v1/namespaces/{_JOBS[queue]}/jobs?dryRun=All"
+    return cluster.ask("bob", "POST", path, job("probe", {KUEUE: queue})).status_code
+
+
+def _grant(cluster: ApiServer, namespace: str) -> None:
+    """Let bob use all LocalQueues in a namespace."""
+    metadata = {"name": "use-localqueues", "namespace": namespace}
+    create(cluster, "Role", {"metadata": metadata, "rules": [_RULE]})
+    binding = {
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _API, "kind": "Role", "name": "use-localqueues"},
+        "subjects": [{"apiGroup": _API, "kind": "User", "name": "bob"}],
+    }
+    create(cluster, "RoleBinding", binding)
 
 
 def main() -> None:
     """Write the picture."""
-    etcd, kube_apiserver = program("etcd"), program("kube-apiserver")
-    if etcd is None or kube_apiserver is None or program("kubectl") is None:
-        sys.exit("etcd, kube-apiserver or kubectl is missing: run make kube-tools")
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "cluster").mkdir()
-        with running_cluster(folder / "cluster", etcd, kube_apiserver) as cluster:
-            PICTURE.write_text(draw(cluster, folder), encoding="utf-8")
+        picture = draw(Path(name))
+    if picture is None:
+        sys.exit("etcd, kube-apiserver or kubectl is missing: run make kube-tools")
+    PICTURE.write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":

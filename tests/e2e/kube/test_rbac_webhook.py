@@ -1,6 +1,5 @@
 """A webhook whose policy is the RBAC of the API server that asks it."""
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -8,11 +7,10 @@ import httpx2
 import pytest
 import yaml
 
-from tests.e2e.kube import custom_resources
-from tests.e2e.kube.account import watcher_account
-from tests.e2e.kube.cluster import ApiServer, program, running_cluster
-from tests.e2e.kube.queue_checks import DRY, enforced_by, serving, submit, write_settings
-from tests.e2e.kube.rbac_grants import can_i, create, let_bob_create
+from tests.e2e.kube.cluster import ApiServer, program
+from tests.e2e.kube.queue_checks import DRY, submit
+from tests.e2e.kube.rbac_grants import can_i, create
+from tests.e2e.kube.rbac_webhook import running_rbac_cluster
 from tests.e2e.kube.reviews import created, refusal
 from tests.support.eventually import eventually
 from tests.support.rows import rows
@@ -29,21 +27,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     if etcd is None or kube_apiserver is None:
         pytest.skip("no etcd and kube-apiserver here: `make kube-tools` builds them (Go, 15 min)")
     folder = tmp_path_factory.mktemp("cluster")
-    options = {"authorization-mode": "RBAC"}
-    with running_cluster(folder, etcd, kube_apiserver, options) as api:
-        account = watcher_account(api, folder)
-        created(api.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": "dev"}}))
-        custom_resources.define(api)
-        let_bob_create(api)
-        config, ca = write_settings(folder / "webhook", SETTINGS)
-        settings = yaml.safe_load(config.read_text())
-        settings["policy"] = {"kubernetes": {"kubeconfig": str(account.kubeconfig)}}
-        config.write_text(json.dumps(settings))
-        with (
-            serving(config, ca) as webhook,
-            enforced_by(api, config, ca, webhook.address, is_asked),
-        ):
-            yield api
+    programs = etcd, kube_apiserver
+    with running_rbac_cluster(folder, programs, ("dev",), SETTINGS, is_asked) as api:
+        yield api
 
 
 def is_asked(api: ApiServer) -> bool:
