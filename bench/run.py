@@ -38,6 +38,7 @@ _PARTS: Final = (
     "overload",
     "gate",
     "gate_effect",
+    "rbac_effect",
     "http",
     "webhook",
     "admission_queues",
