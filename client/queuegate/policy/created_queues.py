@@ -6,7 +6,7 @@ from templates keyed by the parent's path. The last levels of a template's path 
 matches any name; the template with the fewest `*` takes precedence. ACLs configured at the path of
 a created queue have no effect.
 
-In a requested path, a level `*` represents any name not mentioned in a template, so a few paths can
+In a requested path, a `*` level represents any name not mentioned in a template, so a few paths can
 represent all queues that may be created.
 """
 

@@ -17,10 +17,10 @@ from queuegate_server.admission.queues.kinds import KNOWN_KINDS, Kind
 
 METADATA: Final = "metadata"
 _METADATA_OF_PODS: Final = "Metadata"
-"""The name endings of members that hold pod metadata, such as Argo's `podMetadata`."""
+"""The suffixes of the names of members that hold pod metadata, such as Argo's `podMetadata`."""
 _SELECTORS: Final = ("selector", "Selector")
-"""The name endings of members whose labels describe other objects. Metadata below them is still
-searched, because users choose the keys in some maps of templates, such as Kubeflow's
+"""The suffixes of the names of members whose labels describe other objects. Metadata below them is
+still searched, because users choose the keys in some maps of templates, such as Kubeflow's
 `pytorchReplicaSpecs`."""
 _SPEC: Final = "spec"
 _TEMPLATES: Final = ("template", "jobTemplate")

@@ -1,4 +1,4 @@
-"""Says where a key of a queues.yaml belongs that was found in the wrong place."""
+"""Says where a misplaced key in a queues.yaml belongs."""
 
 from collections.abc import Collection, Mapping
 from typing import Final

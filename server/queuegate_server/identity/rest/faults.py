@@ -47,7 +47,7 @@ class NotFound(RequestFault):
 
 
 def for_message(text: object, secrets: Iterable[str] = ()) -> str:
-    """Return the beginning of a text from the provider for use in a message; "" if it is not
+    """Return the beginning of a string from the provider, for use in a message; "" if it is not
     printable. Secrets that the text repeats in any common encoding are masked.
     """
     if not isinstance(text, str) or not text.isprintable():

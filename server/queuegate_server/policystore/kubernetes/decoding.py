@@ -1,4 +1,4 @@
-"""Decodes the objects of an API server. Nothing that is read is trusted to have its type.
+"""Decodes objects from an API server. Nothing that is read is trusted to have its type.
 
 An answer is decoded in two parts: first where each object begins and ends, then one object after
 another, so that other work can run in between. An object with too many values to decode at once

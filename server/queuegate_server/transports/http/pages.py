@@ -59,7 +59,7 @@ def requested_page(method: str, members: Json) -> RequestedPage:
         data = base64.b64decode(token, altchars=b"-_", validate=True)
         after = data[_HASH_BYTES + _LIMIT_BYTES :].decode()
     except ValueError:
-        raise Malformed("page.token: is not a token of a page") from None
+        raise Malformed("page.token: is not a page token") from None
     first = int.from_bytes(data[_HASH_BYTES : _HASH_BYTES + _LIMIT_BYTES], "big")
     if data[:_HASH_BYTES] != digest or limit not in {0, first} or not after:
         raise Malformed(

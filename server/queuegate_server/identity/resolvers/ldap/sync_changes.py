@@ -1,4 +1,4 @@
-"""Determines whose groups may have changed when an entry of a group or a user changed.
+"""Determines whose groups may have changed when the entry of a group or a user changes.
 
 Every group is kept with its members, because the directory sends only the new state of a changed
 entry, and former members are known only from its earlier state.
