@@ -66,8 +66,7 @@ class Client(ClientMethods):
             metadata: Metadata for each call, as pairs of a lowercase key and a str, or bytes if the
                 key ends with `-bin`. For values that change, use an interceptor.
             interceptors: The gRPC client interceptors, outermost first. They see each call once,
-            even
-                if it is retried.
+                even if it is retried.
 
         Raises:
             TypeError: An argument has the wrong type.

@@ -183,7 +183,8 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
     user = _value(metadata, "labels", key)
     if not user:
         return UserInfo(DEFAULT_USER)
-    message = f"the label {key} is deprecated: every pod's creator can set it; use {ANNOTATION}"
+    why = "anyone who creates a pod can set it"
+    message = f"the label {key} is deprecated: {why}; use {ANNOTATION}"
     warnings.warn(message, DeprecationWarning, stacklevel=2)
     _LOG.warning("a pod's user was taken from the deprecated label %s", key)
     return UserInfo(user)

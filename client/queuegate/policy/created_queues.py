@@ -20,7 +20,7 @@ from queuegate.policy.names import ROOT, SEPARATOR, is_at_or_below, parent_path
 
 ANY_NAME: Final = "*"
 MAX_CREATED_LEVELS: Final = 20
-"""The maximum number of levels of created queues below a creator."""
+"""The maximum depth of created queues below a creator."""
 DEFAULT_DEPTH: Final = 2
 """Hadoop's default for `auto-queue-creation-v2.maximum-queue-depth`."""
 _NOBODY: Final = " "

@@ -37,7 +37,7 @@ DISCARD_SECONDS: Final = 1.0
 """How long a client whose request has been rejected may take to send the rest and read the
 answer."""
 _DISCARD_PAUSE_SECONDS: Final = 0.05
-"""The pause after each part that is dropped. A part has up to 64 KiB."""
+"""The pause after each dropped part of up to 64 KiB."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",

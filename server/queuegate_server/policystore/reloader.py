@@ -111,7 +111,7 @@ class Reloader:
         """Whether the next reload reads files, too, and not only the cluster."""
         self._served_files: ParsedPolicies | None = None
         self._cluster_failed = False
-        """Whether the last reload that a change in the cluster caused has failed."""
+        """Whether the last reload caused by a change in the cluster failed."""
         self._freeing: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._served_formats: Mapping[str, str] = {}

@@ -123,7 +123,7 @@ class PolicySource(Section):
     spark_defaults: FilePath | None = None
     """The spark-defaults.conf for Spark applications in these partitions."""
     daemon_user: str = ""
-    """The user that YARN's ResourceManager runs as, an administrator of the cluster. With semantics
+    """The user that YARN's ResourceManager runs as, who is a cluster administrator. With semantics
     hadoop, the cluster's administrators administer applications but not queues."""
     configs: FilePath | None = None
     """Instead of `path`: the folder where the scheduler's ConfigMap yunikorn-configs is mounted."""

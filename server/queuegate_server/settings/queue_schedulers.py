@@ -289,8 +289,8 @@ class Schedulers(Section):
         return ""
 
     def unfit_for_rbac(self) -> str:
-        """Return what does not fit a policy that is Kubernetes' RBAC, and the remedy; empty if all
-        fits.
+        """Return what does not work with RBAC as the policy, and the remedy; an empty string if
+        all does.
         """
         for name, scheduler in ((YUNIKORN, self.yunikorn), ("slurm-bridge", self.slurm_bridge)):
             if scheduler is not None and scheduler.mode is not Mode.OFF:

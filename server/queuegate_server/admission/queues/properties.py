@@ -41,7 +41,7 @@ _FLINK_KEY: Final = re.compile(
 """A Flink property that sets pod labels or annotations: all of them, or the one whose key
 follows."""
 _FLINK_TEMPLATE: Final = "kubernetes.pod-template-file"
-"""The prefix of the names of properties that contain the path of a pod template."""
+"""The prefix of properties that contain the path of a pod template."""
 _FLINK: Final = "kubernetes."
 _APPLICATION: Final = "mainApplicationFile"
 _ARGUMENTS: Final = "arguments"

@@ -60,7 +60,7 @@ def access_policies(
     Args:
         settings: The `admission.queues` section of the settings.
         rbac: How RBAC grants queues.
-        name: The prefix of the names of all objects.
+        name: The name prefix of all objects.
     """
     places = build_places(settings)
     for kind in KINDS:

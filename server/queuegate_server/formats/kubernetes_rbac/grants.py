@@ -19,7 +19,7 @@ from queuegate.policy.reach import SubjectKind
 from queuegate_server.formats.kubernetes_rbac.objects import Binding, Key, RbacRole
 
 MAX_NAMESPACE_GRANTS: Final = 50_000
-"""The maximum number of pairs of a subject and a target in the bindings of a namespace, and in all
+"""The maximum number of subject-target pairs in the bindings of a namespace, and in all
 ClusterRoleBindings."""
 MAX_GRANTS: Final = 2_000_000
 """The maximum number of such pairs in a cluster."""

@@ -139,7 +139,7 @@ _FAULTS: Final = (msgspec.DecodeError, msgspec.ValidationError, RecursionError, 
 
 
 def page(data: bytes, limit: int) -> ListPage:
-    """Decode a part of a list of at most `limit` objects. Raises ApiFault."""
+    """Decode one part of a list, with at most `limit` objects. Raises ApiFault."""
     try:
         if limit == 1 and len(data) > MAX_VALUES:
             # A list of unknown length could have millions of items.

@@ -21,7 +21,7 @@ class RequestedPage(NamedTuple):
     after: str
     """The token of the registered handler; an empty string for the first page."""
     digest: bytes
-    """The hash of the rest of the request. The same on all replicas."""
+    """A hash of the rest of the request, the same on all replicas."""
 
     def document(self, next_token: str, count: int) -> Json:
         """Return the object that precedes the results, for the handler's next token."""

@@ -21,7 +21,7 @@ _BOUNDED: Final[Mapping[str, str]] = {
 
 
 def federation_of(user: Mapping[str, Any]) -> str | None:
-    """Return the ID of the federation that a user comes from; None for a user of the realm."""
+    """Return the ID of the federation that a user comes from; None for the realm's own users."""
     link = user.get("federationLink")
     if isinstance(link, str) and link:
         return link

@@ -46,7 +46,7 @@ _PROPERTIES: Final = frozenset(
 )
 """Properties of users, which Keycloak searches by different rules from those for attributes."""
 _PARAMETERS: Final = "keycloak."
-"""The prefix of the parameters of Keycloak's own searches."""
+"""The parameter prefix for Keycloak's own searches."""
 
 
 class KeycloakOptions(RestOptions):

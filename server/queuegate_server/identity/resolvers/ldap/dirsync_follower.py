@@ -62,7 +62,7 @@ PAGE_BYTES: Final = 2**20
 PAGE_SECONDS: Final = 60.0
 """How long a server may take for a page; the first ones contain all groups."""
 MAX_PAGES: Final = 10_000
-"""The maximum number of pages of one answer."""
+"""The maximum number of pages in an answer."""
 _NEW: Final = "objectClass"
 """An attribute that never changes, so it is sent only for new entries."""
 _RENAMED: Final = "name"

@@ -144,7 +144,9 @@ class FollowedContent:
         return [*self.people, *self.groups]
 
     def resize(self, change: int) -> None:
-        """Record that the entries take more memory. Raises SetupFault if they take too much."""
+        """Record that the entries take more memory. Raises SetupFault if their total is too
+        large.
+        """
         self.size += change
         _KeptMemory.size += change
         if _KeptMemory.size > MAX_CONTENT_BYTES:

@@ -72,7 +72,9 @@ class Organization(GroupsWithIds):
         self._user_field = options.user_attribute or _LOGIN
 
     def _credentials(self, scope: str) -> Credentials:
-        """Return the API token in the settings, or what requests tokens with the private key."""
+        """Return the credentials in the settings: the API token, or tokens requested with the
+        private key.
+        """
         options = self._options
         if options.token_file is not None:
             return FileToken(options.token_file, "token_file", "SSWS", self._clock)
