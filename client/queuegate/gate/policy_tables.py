@@ -143,7 +143,7 @@ class PolicyTables:
         if self.ends[-1] != len(self.listed):
             raise ValueError("the number of listed names does not match the levels")
         if max(self.depth) > max(chain(self._queue_depths, self._created_depths)):
-            raise ValueError("a level is deeper than any queue path")
+            raise ValueError("a level is deeper than the path of any queue")
         if len(self._ends) != len(self._end_reasons):
             raise ValueError("the number of reasons does not match the ends of chains")
         self.reasons = dict(
@@ -179,7 +179,7 @@ class PolicyTables:
         if max(listed, default=-1) >= len(self.names):
             raise ValueError("a level lists a name that does not exist")
         if not _REASONS.keys() >= {*rows.end_reasons}:
-            raise ValueError("a chain ends with an invalid reason")
+            raise ValueError("a chain's end has an invalid reason")
         if self.ends[-1] + sum(users) + sum(groups) + sum(services) > bounds.MAX_LISTED:
             raise ValueError("the number of listed names does not match the levels")
         start = len(self.above)

@@ -246,7 +246,7 @@ class ChangeFollower:
                 await asyncio.wait({changes, *others}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             raise CannotFollow(
-                f"nothing has confirmed that the source is being followed, for {MAX_SILENCE:g} s"
+                f"for {MAX_SILENCE:g} s, nothing has confirmed that the source is followed"
             ) from None
         finally:
             reports.extend = _do_nothing

@@ -243,7 +243,7 @@ class Settings(Section):
     http: Http = Http()
     callers: Callers = Callers()
     reflection: bool = True
-    """Whether to serve gRPC reflection to callers with the role read."""
+    """Whether to serve gRPC reflection to callers with the `read` role."""
     transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(lower)] = "grpcio"
     """The gRPC transport: grpcio; native, which is several times as fast, but is only for a single
     TCP address on loopback and for trusted callers, because it reads and unpacks requests before

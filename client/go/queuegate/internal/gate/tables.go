@@ -70,7 +70,7 @@ func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
 		return nil, 0, errors.New("ambiguous names refer to a level that does not exist")
 	}
 	if slices.ContainsFunc(p.Levels, func(level policy.Level) bool { return level.Depth > deepest }) {
-		return nil, 0, errors.New("a level is deeper than any queue path")
+		return nil, 0, errors.New("a level is deeper than the path of any queue")
 	}
 	if err := checkChains(p, lengths, depths); err != nil {
 		return nil, 0, err
@@ -136,7 +136,7 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) ([]int, err
 		case last > first:
 			return nil, errors.New("the end of a chain lists names")
 		case len(ends) == 0 || endReasons[ends[0]] == "":
-			return nil, errors.New("a chain ends with an invalid reason")
+			return nil, errors.New("a chain's end has an invalid reason")
 		default:
 			reason, ends = endReasons[ends[0]], ends[1:]
 		}

@@ -40,7 +40,7 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
         return (
             "the user comes from a user federation: check that its cache policy is NO_CACHE or "
             f"{_LIFESPAN}, and the mode of its group mapper {_MODES}, because otherwise Keycloak "
-            "may keep returning old groups indefinitely (with the role view-realm of "
+            "may keep returning old groups indefinitely (with the view-realm role of "
             "realm-management, source-check reads the policy)"
         )
     name = str(component.get("name"))[:200]

@@ -328,7 +328,7 @@ class Realm(Provider):
     async def _answer(self, what: str, url: URL, role: str) -> tuple[Any, Mapping[str, str]]:
         """Return the JSON as `_get` does, and the answer's headers."""
         right = (
-            f"the role {role} of realm-management, and leave Full scope allowed on in the client's "
+            f"the {role} role of realm-management, and leave Full scope allowed on in the client's "
             "scopes, or add the role there"
         )
         return await self._client.get(what, url, self.credentials, right=right)

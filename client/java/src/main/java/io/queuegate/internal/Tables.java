@@ -132,7 +132,7 @@ final class Tables {
         p.ends[i] = nextEnd < sent.getEndReasonsCount() ? endReason(sent.getEndReasons(nextEnd)) : null;
         nextEnd++;
         if (p.ends[i] == null) {
-          throw new ProtocolFault("a chain ends with an invalid reason");
+          throw new ProtocolFault("a chain's end has an invalid reason");
         }
       }
       if (lengths[i] >= Bounds.MAX_CHAIN_LEVELS) {
@@ -276,7 +276,7 @@ final class Tables {
     int deepest = Arrays.stream(depths).max().orElse(0);
     for (int depth : partition.depth) {
       if (!isBelow(depth, deepest + 1)) {
-        throw new ProtocolFault("a level is deeper than any queue path");
+        throw new ProtocolFault("a level is deeper than the path of any queue");
       }
     }
   }
