@@ -92,7 +92,7 @@ def _has_default_depth(creation: QueueCreation) -> bool:
 
 
 def _creation(answer: PolicyInfo, levels: Mapping[str, int]) -> QueueCreation:
-    """Derive, from a policy's templates, the rules by which YARN creates queues."""
+    """Derive YARN's rules for creating queues from a policy's templates."""
     managed = {each.path for each in answer.templates if each.kind == TemplateKind.LEAF_OF_MANAGED}
     return QueueCreation(
         {path: Creator(levels[path], path in managed) for path in levels if levels[path]},

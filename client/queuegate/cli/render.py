@@ -63,7 +63,7 @@ _LISTED = {
     StepOutcome.CLUSTER_ADMIN: "",
 }
 _WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
-"""The application lists in which group names follow a space."""
+"""The application lists whose group names follow a space."""
 _NO_HINTS = MissingQueue()
 _MAX_NAMED: Final = 5
 """The maximum number of entries shown for an ACL built from role bindings."""

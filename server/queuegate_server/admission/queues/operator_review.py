@@ -139,8 +139,8 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str
 
 
 def _may_fetch(operator: Operator) -> tuple[str, str]:
-    """Return why the account of an operator that fetches templates may use queues that nobody has
-    checked, and the remedy.
+    """Return why an operator that fetches templates may use queues that nobody has checked, and
+    the remedy.
     """
     reason = (
         f"matches the account of {operator.name}, which may fetch {operator.fetched}, where this"

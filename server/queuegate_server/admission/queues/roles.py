@@ -30,8 +30,8 @@ _SPARK_PODS: Final = frozenset({"driver", "executor"})
 _HEAD_GROUP: Final = "headGroupSpec"
 """A member of a RayCluster that has labels for a pod."""
 _SETS_OF_PODS: Final = frozenset({"cliques", "markerPolicy", "podSetInfos", "workerGroupSpecs"})
-"""Lists in Grove's kinds, Kruise's PodProbeMarker, an AppWrapper and a RayCluster whose items have
-labels for pods."""
+"""Lists whose items have labels for pods, in Grove's kinds, Kruise's PodProbeMarker, an AppWrapper
+and a RayCluster."""
 _LABELS_OF_PODS: Final = frozenset(
     {
         "apps.openshift.io",

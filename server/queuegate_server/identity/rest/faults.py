@@ -14,7 +14,7 @@ class RequestFault(SourceFault):
 
 
 class UnusableAnswer(RequestFault):
-    """The provider has data about a user that must not be used. Other users are not affected.
+    """The provider's data about a user must not be used. Other users are not affected.
 
     Every fault that depends on users and groups is of this class. Otherwise, anyone who may edit
     some of them could open the circuit breaker.
