@@ -106,7 +106,7 @@ class Queuegate:
 
 @dataclass(frozen=True, slots=True)
 class QueuegateOverHttp:
-    """Our own server, asked by the standard AuthZEN."""
+    """Our own server, asked by the AuthZEN standard."""
 
     name: str = "queuegate, HTTP"
     how: str = "`queues.yaml`; groups sent with each question"

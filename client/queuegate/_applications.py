@@ -96,7 +96,7 @@ class ApplicationCheck:
 
 
 class ApplicationList(StrEnum):
-    """The source of a list of names evaluated in an application access check."""
+    """The source of the names evaluated in an application access check."""
 
     UNSPECIFIED = auto()
     """A source unknown to this client, because the server is newer."""

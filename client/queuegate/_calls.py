@@ -169,7 +169,7 @@ class BlockingCalls(_Calls):
 
 
 class AsyncCalls(_Calls):
-    """Asyncio calls, bound to the event loop in which they are created."""
+    """Asyncio calls, bound to the event loop that creates them."""
 
     _channel: grpc.aio.Channel
 

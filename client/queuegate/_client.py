@@ -52,7 +52,7 @@ class Client(ClientMethods):
 
         Args:
             address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`; `dns:///` may precede a host.
-                Defaults to the environment variable `QUEUEGATE_ADDRESS`, or else to
+                Defaults to the `QUEUEGATE_ADDRESS` environment variable, or else to
                 `127.0.0.1:50051`.
             timeout: The default time limit for calls, in seconds.
             tls: The TLS settings. Defaults to the environment variables `QUEUEGATE_CA_FILE`,
@@ -60,13 +60,13 @@ class Client(ClientMethods):
                 none is set, connections are plaintext.
             token_file: The path of a regular file that contains the bearer token. Changes are
                 picked up. While the file cannot be read, calls send the last token, and
-                `queuegate.token` logs a warning. Defaults to the environment variable
-                `QUEUEGATE_TOKEN_FILE`. A token is sent only over TLS or within this machine.
+                `queuegate.token` logs a warning. Defaults to the `QUEUEGATE_TOKEN_FILE`
+                environment variable. A token is sent only over TLS or within this machine.
             retry: The retry policy.
             metadata: Metadata for each call, as pairs of a lowercase key and a str, or bytes if the
                 key ends with `-bin`. For values that change, use an interceptor.
-            interceptors: gRPC client interceptors, outermost first. They see each call once, even
-                if it is retried.
+            interceptors: The gRPC client interceptors, outermost first. They see each call once,
+                even if it is retried.
 
         Raises:
             TypeError: An argument has the wrong type.

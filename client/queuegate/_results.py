@@ -268,7 +268,7 @@ class QueueDecisions:
     """A webhook's decisions about one scheduler's queues since the webhook started."""
 
     scheduler: str
-    """The scheduler, or another value of the label `scheduler` on the metric
+    """The scheduler, or another value of the `scheduler` label on the metric
     `queuegate_admission_queue_decisions_total`.
     """
     mode: str
@@ -280,7 +280,8 @@ class QueueDecisions:
     denied: int
     """The number of names that were denied."""
     warned: int
-    """The number of names that were accepted with a warning, and that the mode `deny` would deny.
+    """The number of names that were accepted with a warning, and that `deny` mode would have
+    denied.
     """
     failed: int
     """The number of checks that ended with an error."""

@@ -161,7 +161,7 @@ def invalidation(
 
 
 def _stale_gates(responses: Iterable[_Change]) -> tuple[_results.StaleGate, ...]:
-    """Return the gates that may still use old state, each name once with its longest time."""
+    """Return the gates that may still use old state: each name once, with its longest time."""
     longest: dict[str, float] = {}
     for response in responses:
         for gate in response.stale_gates:

@@ -183,9 +183,10 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
     user = _value(metadata, "labels", key)
     if not user:
         return UserInfo(DEFAULT_USER)
-    message = f"the label {key} is deprecated: any creator of a pod can set it; use {ANNOTATION}"
+    why = "anyone who creates a pod can set it"
+    message = f"the label {key} is deprecated: {why}; use {ANNOTATION}"
     warnings.warn(message, DeprecationWarning, stacklevel=2)
-    _LOG.warning("the user of a pod was taken from the deprecated label %s", key)
+    _LOG.warning("a pod's user was taken from the deprecated label %s", key)
     return UserInfo(user)
 
 
@@ -193,7 +194,7 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
     """Return the path of a pod's queue, given its `metadata`.
 
     As in YuniKorn, the label `yunikorn.apache.org/queue` takes precedence over the annotation with
-    the same key, and the annotation over the label `queue`. Empty values are ignored.
+    the same key, and the annotation over the `queue` label. Empty values are ignored.
     `provided_queue` converts the name to a path.
 
     YuniKorn places an application according to its first pod. Later pods with the same application
@@ -325,7 +326,7 @@ def _where(error: json.JSONDecodeError) -> str:
 def _value(metadata: Mapping[str, Any] | None, part: str, key: str) -> str:
     mapping: object = {} if metadata is None else metadata
     if not isinstance(mapping, Mapping) or "metadata" in mapping:
-        raise TypeError('give the metadata of a pod, pod["metadata"], not another object')
+        raise TypeError('pass the metadata of a pod, pod["metadata"], not another object')
     values = mapping.get(part)
     if values is None:
         return ""

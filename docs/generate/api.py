@@ -23,7 +23,7 @@ The contract is [`proto/queuegate/v1`](../../proto/queuegate/v1). Clients for
 [Python](python.md) and [Go](../how-to/go-shim.md) include the generated stubs; programs in other
 languages generate theirs from the contract, and should follow the [advice for
 clients](errors.md#advice-for-clients). The server also supports gRPC reflection for callers with
-the role `read`.
+the `read` role.
 
 - **Denied is an answer** (`allowed = false`) with a reason. After an [error](errors.md), do not
   grant access: the question was not answered.

@@ -61,8 +61,8 @@ _KEYS: Final[Mapping[str, str]] = {
     " [`callers`](settings.md#callers); `webhook` for the admission webhook,"
     " and `gate:NAME` for a gate's program.",
     "method": "The [call](api.md#queuegatev1accessservice), also for a gate;"
-    " `AdmissionReview` for the admission webhook, and `SubjectAccessReview` for its endpoint"
-    " `/authorize`.",
+    " `AdmissionReview` for the admission webhook, and `SubjectAccessReview` for its `/authorize`"
+    " endpoint.",
     "user": "The user in the request. Absent if a batch was rejected as a whole.",
     "partition": "The partition in the request; `default` if it named none.",
     "groups_in_request": "How many groups the request contained; 0 if it said that the user has"

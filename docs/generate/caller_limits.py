@@ -1,4 +1,4 @@
-"""The section of limits.md on what one caller meets, in the order in which a call meets it."""
+"""The section of limits.md on what one caller meets, in the order a call meets it."""
 
 from types import ModuleType
 from typing import Final, NamedTuple

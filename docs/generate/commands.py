@@ -36,7 +36,7 @@ def generate_client() -> str:
     common = set(COMMON)
     options = [each for each in _options(queuegate) if each.name in common]
     return page(
-        "The command `queuegate`",
+        "The `queuegate` command",
         _CLIENT,
         "## Exit status",
         _statuses(queuegate.exit_statuses),
@@ -56,7 +56,7 @@ def generate_server() -> str:
     """Return the page about `queuegate-server`."""
     group = command_group()
     context = click.Context(group, info_name="queuegate-server", **group.context_settings)
-    return page("The command `queuegate-server`", _SERVER, *_commands(group, context, set()))
+    return page("The `queuegate-server` command", _SERVER, *_commands(group, context, set()))
 
 
 def _commands(group: click.Group, context: click.Context, common: set[str]) -> Iterator[str]:

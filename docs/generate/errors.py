@@ -75,7 +75,7 @@ _CAUSES: Final = {
         " it can answer. Retry, as the Python and Go clients do."
     ),
     "DEADLINE_EXCEEDED": "The server did not answer within the caller's time limit. Retry later.",
-    "UNIMPLEMENTED": "The server is not queuegate, or an older version. Check the address.",
+    "UNIMPLEMENTED": "The server is not queuegate, or is an older version. Check the address.",
     "UNKNOWN": "With `transport: native`: the metadata exceeds 16 KiB.",
 }
 _PYTHON: Final = """\

@@ -8,7 +8,7 @@ from docs.generate.markdown import code, page, table
 from queuegate_server.transports.http import documents
 
 _INTRODUCTION: Final = """\
-With the setting [`http.listen`](settings.md#http), the server answers evaluations and searches in
+With [`http.listen`](settings.md#http) set, the server answers evaluations and searches in
 JSON, according to the OpenID Foundation's *Authorization API 1.0* (AuthZEN). [Ask over
 HTTP](../how-to/ask-over-http.md) shows how to set it up. `GET /openapi.json` serves this page in
 machine-readable form.

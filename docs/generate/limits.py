@@ -190,7 +190,7 @@ def _answers() -> list[tuple[str, str]]:
 def _requests() -> list[tuple[str, str]]:
     default = _count(access_service.DEFAULT_PAGE_SIZE)
     return [
-        ("Name of a user or group", f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8"),
+        ("User or group name", f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("A user's groups in a request", _count(validation.MAX_GROUPS)),
         ("Path of a queue", f"{_count(validation.MAX_QUEUE_BYTES)} bytes of UTF-8"),
         ("Checks in a batch", _count(wire.MAX_BATCH)),
@@ -271,7 +271,7 @@ def _reloads() -> list[tuple[str, str]]:
     return [
         ("Memory", f"{memory}, or {parser.MEMORY_PER_BYTE} bytes for each byte of text"),
         (
-            "Memory to check a text from a caller, one at a time, also in `/validate-conf`",
+            "Memory to check a policy sent by a caller, one at a time, also in `/validate-conf`",
             f"{_size(parser.MIN_CHECK_BYTES)}, or {parser.MEMORY_PER_BYTE} bytes for each byte",
         ),
         (
@@ -308,7 +308,10 @@ def _http_port() -> list[tuple[str, str]]:
 def _operations_port() -> list[tuple[str, str]]:
     return [
         (
-            "Connections to the operations port, also in handshakes; a new one replaces the oldest",
+            (
+                "Connections to the operations port, including those in handshakes;"
+                " a new one replaces the oldest"
+            ),
             _count(ports.MAX_CONNECTIONS),
         ),
         (
@@ -369,7 +372,7 @@ def _gates() -> list[tuple[str, str]]:
         ),
         ("Message from a gate", _size(sync_validation.MAX_MESSAGE_BYTES)),
         (
-            "Silence of a gate; then its stream ends with `DRAINING`",
+            "Silence from a gate; then its stream ends with `DRAINING`",
             f"{sync_service.MAX_SILENCE:g} s",
         ),
         (
@@ -418,7 +421,7 @@ def _servers() -> list[tuple[str, str]]:
         ("Names listed by all levels", _count(bounds.MAX_LISTED)),
         ("Paths of all queues", _size(bounds.MAX_PATHS_BYTES)),
         ("Policies of all partitions, as sent", _size(bounds.MAX_POLICY_BYTES)),
-        ("Name of a partition", f"{_count(bounds.MAX_NAME_BYTES)} bytes of UTF-8"),
+        ("Partition name", f"{_count(bounds.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Path of a queue", f"{_count(bounds.MAX_PATH_BYTES)} bytes of UTF-8"),
         (
             "A user's groups, each at most as long as a name; for users with more, the gate asks",
@@ -473,7 +476,7 @@ def _queues() -> list[tuple[str, str]]:
             _count(webhook_limits.MAX_QUEUES),
         ),
         ("Places in an object that name a queue", _count(webhook_limits.MAX_FOUND)),
-        ("Name of a queue in an object", f"{_count(names.MAX_NAME)} characters"),
+        ("Queue name in an object", f"{_count(names.MAX_NAME)} characters"),
         (
             "Entries in all lists and maps of an object, except in `managedFields`",
             _count(webhook_limits.MAX_OBJECT_ENTRIES),

@@ -32,7 +32,7 @@ def code(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a text that begins with a capital and ends with a full stop."""
+    """Return the text with an initial capital and a final full stop."""
     text = " ".join(text.split())
     if text[:1].islower() and text.partition(" ")[0].rstrip(",").isalpha():
         text = text[0].upper() + text[1:]

@@ -22,14 +22,14 @@ _WORKERS: Final = """\
 
 With [`workers`](settings.md#top-level) above 1, there is still one port, and `/metrics` merges the
 metrics of all workers. Counters and histograms are summed, including the last known counts of
-workers that have ended. Every other metric has a label `worker`, and is exported for workers that
+workers that have ended. Every other metric has a `worker` label, and is exported for workers that
 answer within 2 s. In addition:
 """
 _WEBHOOK: Final = """\
 ## Metrics of the admission webhook
 
-`queuegate-server admission` exports these on its port `ops.listen`. With `--config`, it also
-exports the server's metrics of policies, resolvers, caches, the fleet and the audit log.
+`queuegate-server admission` exports these on the port that `ops.listen` sets. With `--config`, it
+also exports the server's metrics of policies, resolvers, caches, the fleet and the audit log.
 """
 
 

@@ -6,8 +6,8 @@ from docs.generate.markdown import code, page, sentence, table
 from queuegate_server.settings.removed import removed_options, removed_settings
 
 _INTRODUCTION: Final = """\
-Nobody had a reason to change these [settings](settings.md), so each is a constant now. A settings
-file, a variable or an option `--set` that still contains one of them is an error, which names the
+Nobody had a reason to change these [settings](settings.md), so each is now a constant. A settings
+file, a variable or a `--set` option that still contains one of them is an error, which names the
 key. Delete the key; the last column says what else to do if its value was not the default.
 
 The reason for each value is given beside the constant in the source, in the package

@@ -66,7 +66,7 @@ settings](removed-settings.md) lists settings and options from older versions.
 _WEBHOOK: Final = """\
 ## The admission webhook
 
-Besides the section [`admission`](#admission), `queuegate-server admission` has [command-line
+Besides the [`admission`](#admission) section, `queuegate-server admission` has [command-line
 options](queuegate-server.md#queuegate-server-admission), and reads these keys from the scheduler's
 ConfigMaps, or the older variables. A key takes precedence over its variable. Changes to the
 ConfigMaps apply without a restart. Lists are comma-separated; their elements are Go regular

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 WARN_SECONDS: Final = 120.0
-"""The age from which on people are warned. Up to a minute is normal."""
+"""The age from which people are warned. Up to a minute is normal."""
 
 
 class PolicyTooOld(Exception):

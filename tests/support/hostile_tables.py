@@ -99,7 +99,7 @@ HOSTILE_TABLES: Final[Mapping[str, Callable[[sync_pb2.PolicyPart], object]]] = {
     "the first queue is not": _set("configured_queues.parent", 0, 1),
     "a queue name is empty or": _set("configured_queues.name", 1, ""),
     "a queue name is empty or contains a dot": _set("configured_queues.name", 1, "b.c"),
-    "the path of a queue has more than 4096 bytes": _long_path,
+    "a queue path has more than 4096 bytes": _long_path,
     "the policy has no queues": lambda part: part.ClearField("configured_queues"),
     "ambiguous names refer to a level": lambda part: setattr(part, "ambiguous_level", LEVELS),
     "created queue refers to a parent that does not": _created(0, "*"),

@@ -85,7 +85,7 @@ func (c *Client) Invalidate(
 	return total, nil
 }
 
-// addStaleGates adds gates that may still use the old groups, each name once with its longest time.
+// addStaleGates adds gates that may still use the old groups: each name once, with the longest of its times.
 func addStaleGates(total *queuegatev1.InvalidateUserGroupsResponse, gates []*queuegatev1.StaleGate) {
 	for _, gate := range gates {
 		same := func(other *queuegatev1.StaleGate) bool { return other.GetName() == gate.GetName() }

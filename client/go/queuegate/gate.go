@@ -58,7 +58,7 @@ const (
 )
 
 // A Gate decides in this process, from a copy of the policy kept current by the server. Its caller
-// needs the role sync.
+// needs the `sync` role.
 //
 // It sends a check to the server if it lacks the user's groups, and sends every check while it has no
 // lease. Leases guarantee that no gate decides from old state once an invalidation or a reload with

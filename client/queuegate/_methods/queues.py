@@ -264,7 +264,7 @@ class QueueMethods:
     def _queue_pages(
         self, request: access_pb2.ListQueuesRequest, timeout: float | None
     ) -> Iterator[access_pb2.ListQueuesResponse]:
-        """Yield all pages of a list of queues. `timeout` is the time limit for all of them."""
+        """Yield all pages of the queue list. `timeout` is the time limit for all of them."""
         deadline = self._calls.deadline(timeout)
         following: access_pb2.ListQueuesRequest | None = request
         while following is not None:

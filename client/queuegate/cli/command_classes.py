@@ -100,7 +100,7 @@ class Group(Command, click.Group):
         program.
         """
         if args[0] in OF_SERVER:
-            message = f"{args[0]!r} is a command of the server: queuegate-server {args[0]}"
+            message = f"{args[0]!r} is a server command: queuegate-server {args[0]}"
             raise click.UsageError(message, ctx)
         return super().resolve_command(ctx, args)
 

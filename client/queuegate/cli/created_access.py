@@ -1,4 +1,6 @@
-"""Decides about queues that YARN will create, from a server's policy and the queues that exist."""
+"""Decides access to queues that YARN will create, from a server's policy and the queues that
+exist.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -77,7 +79,7 @@ def access_to_created(
 
 
 def _is_understood(answer: PolicyInfo) -> bool:
-    """Return whether this client knows the semantics of ACLs and all kinds of templates."""
+    """Return whether this client knows the ACL semantics and all kinds of templates."""
     kinds = {each.kind for each in answer.templates}
     return answer.semantics in SEMANTICS and kinds <= {*TemplateKind}
 
@@ -90,7 +92,7 @@ def _has_default_depth(creation: QueueCreation) -> bool:
 
 
 def _creation(answer: PolicyInfo, levels: Mapping[str, int]) -> QueueCreation:
-    """Derive, from a policy's templates, the rules by which YARN creates queues."""
+    """Derive YARN's rules for creating queues from a policy's templates."""
     managed = {each.path for each in answer.templates if each.kind == TemplateKind.LEAF_OF_MANAGED}
     return QueueCreation(
         {path: Creator(levels[path], path in managed) for path in levels if levels[path]},

@@ -79,8 +79,7 @@ class LocalFiles:
             yield Override("--yarn-site", ("policy", "yarn_site"), self.yarn_site)
 
     def substitute(self) -> "Substitute":
-        """Return what replaces the resolvers: the given groups, or nothing if a settings file is
-        given.
+        """Return the resolvers' substitute: the given groups, or none if a settings file is given.
 
         Without a settings file, resolvers whose results depend on the machine are not queried,
         because the server may run on a different machine.

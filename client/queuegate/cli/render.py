@@ -39,7 +39,9 @@ _REASONS = {
     Reason.WILDCARD: "an ACL of {queue} allows everyone",
     Reason.USER: "an ACL of {queue} lists the user {subject}",
     Reason.GROUP: "an ACL of {queue} lists the group {subject}",
-    Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
+    Reason.NO_MATCH: (
+        "no ACL from the queue up to the root lists the user or any of the user's groups"
+    ),
     Reason.UNKNOWN_USER: "the resolver of partition {partition} does not know the user",
     Reason.RECOVERY_QUEUE: "access to the recovery queue is never granted",
     Reason.ACLS_DISABLED: "yarn.acl.enable is not true{site}: YARN enforces no ACLs",
@@ -52,7 +54,7 @@ _OF_APPLICATIONS = {
     Reason.WILDCARD: "an ACL of the application allows everyone",
     Reason.USER: "an ACL of the application lists the user {subject}",
     Reason.GROUP: "an ACL of the application lists the group {subject}",
-    Reason.NO_MATCH: "no ACL for this action lists the user or a group of the user",
+    Reason.NO_MATCH: "no ACL for this action lists the user or any of the user's groups",
 }
 _DOING = {Action.VIEW_LOGS: "view the logs of", Action.ADMIN: "act for users of"}
 _LISTED = {
@@ -61,7 +63,7 @@ _LISTED = {
     StepOutcome.CLUSTER_ADMIN: "",
 }
 _WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
-"""The application lists in which group names follow a space."""
+"""The application lists whose group names follow a space."""
 _NO_HINTS = MissingQueue()
 _MAX_NAMED: Final = 5
 """The maximum number of entries shown for an ACL built from role bindings."""

@@ -39,7 +39,7 @@ MAX_LISTED: Final = 16_000_000
 MAX_CHAIN_LEVELS: Final = 8_192
 """The maximum number of levels in a chain. The longest path has fewer levels."""
 MAX_CREATED_LEVELS: Final = 20
-"""The maximum number of levels of a created queue below the nearest queue, as enforced by servers.
+"""How many levels below the nearest queue a created queue may be, as enforced by servers.
 A gate rebuilds these levels for each path in a check.
 """
 MAX_PATHS_BYTES: Final = 64 * 1024 * 1024

@@ -76,7 +76,7 @@ def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    """Return whether a text exceeds `limit` bytes in UTF-8, encoding it only if necessary."""
+    """Return whether a string exceeds `limit` bytes in UTF-8, encoding it only if necessary."""
     return _MAX_UTF8_BYTES * len(text) > limit and len(text.encode()) > limit
 
 

@@ -35,7 +35,7 @@ def local_record(time: float, gate: str, question: Question, decision: Decision)
 
 
 def log_decision(record: Record) -> None:
-    """Log a gate's decision as JSON, at level INFO, to the logger `queuegate.decisions`. Pass this
+    """Log a gate's decision as JSON, at level INFO, to the `queuegate.decisions` logger. Pass this
     function as a gate's `on_decision`.
     """
     if _LOG.isEnabledFor(logging.INFO):

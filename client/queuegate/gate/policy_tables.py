@@ -54,7 +54,7 @@ _COUNTED: Final = (
     "levels",
     "names in levels",
     "bytes",
-    "bytes in the paths of queues",
+    "bytes in queue paths",
 )
 
 
@@ -155,7 +155,7 @@ class PolicyTables:
             raise ValueError(self._late_fault)
         for level, reason in self.reasons.items():
             if _has_wrong_depth(reason, self.depth[level]):
-                raise ValueError("the reason of the end of a chain does not fit its depth")
+                raise ValueError("the reason at the end of a chain does not match its depth")
             if OUTCOMES[reason].grants and level in self._needed_ends:
                 raise ValueError("a level lists groups or services, but its chain grants access")
         self._queue_depths = self._created_depths = self._created_levels = _numbers()
@@ -179,7 +179,7 @@ class PolicyTables:
         if max(listed, default=-1) >= len(self.names):
             raise ValueError("a level lists a name that does not exist")
         if not _REASONS.keys() >= {*rows.end_reasons}:
-            raise ValueError("the end of a chain has an invalid reason")
+            raise ValueError("a chain's end has an invalid reason")
         if self.ends[-1] + sum(users) + sum(groups) + sum(services) > bounds.MAX_LISTED:
             raise ValueError("the number of listed names does not match the levels")
         start = len(self.above)
@@ -215,7 +215,7 @@ class PolicyTables:
         if max(lengths[start:], default=0) > bounds.MAX_CHAIN_LEVELS:
             raise ValueError(f"a chain has more than {bounds.MAX_CHAIN_LEVELS} levels")
         if any(map(gt, lengths[start:], (2 * depth + 2 for depth in depths[start:]))):
-            self._note("a chain has more levels than the path of its queue allows")
+            self._note("a chain has more levels than its queue's path allows")
 
     def _note(self, fault: str) -> None:
         self._late_fault = self._late_fault or fault
@@ -223,7 +223,7 @@ class PolicyTables:
     def _check_starts(self, starts: Iterable[int], depths: Iterable[int]) -> None:
         """Check the first levels of chains against the depths of their queues."""
         if any(map(gt, map(self.depth.__getitem__, starts), depths)):
-            self._note("a chain starts deeper than the path of its queue")
+            self._note("a chain starts deeper than its queue's path")
 
     def _add_queues(self, rows: sync_pb2.QueueColumns) -> None:
         _check_columns("queues", rows.parent, rows.name, rows.submit, rows.admin)
@@ -254,7 +254,7 @@ class PolicyTables:
             size = len(path.encode())
             total += size
             if size > bounds.MAX_PATH_BYTES:
-                raise ValueError(f"the path of a queue has more than {bounds.MAX_PATH_BYTES} bytes")
+                raise ValueError(f"a queue path has more than {bounds.MAX_PATH_BYTES} bytes")
             if total > bounds.MAX_PATHS_BYTES:
                 raise ValueError(f"the paths have more than {bounds.MAX_PATHS_BYTES} bytes")
         self.path_bytes = total

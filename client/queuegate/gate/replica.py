@@ -96,7 +96,7 @@ class LocalReplica:
             held = self._held.get(name)
             if held is None or held.checksum != part.checksum:
                 raise ValueError(
-                    f"the policy of {name!r} cannot be unchanged: this gate does not have it"
+                    f"the policy of {name!r} was sent as unchanged, but this gate does not have it"
                 )
             self._decide_from(
                 held._replace(

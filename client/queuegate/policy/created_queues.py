@@ -6,7 +6,7 @@ from templates keyed by the parent's path. The last levels of a template's path 
 matches any name; the template with the fewest `*` takes precedence. ACLs configured at the path of
 a created queue have no effect.
 
-In a requested path, a level `*` represents any name not mentioned in a template, so a few paths can
+In a requested path, a `*` level represents any name not mentioned in a template, so a few paths can
 represent all queues that may be created.
 """
 
@@ -20,7 +20,7 @@ from queuegate.policy.names import ROOT, SEPARATOR, is_at_or_below, parent_path
 
 ANY_NAME: Final = "*"
 MAX_CREATED_LEVELS: Final = 20
-"""The maximum number of levels of created queues below a creator."""
+"""The maximum depth of created queues below a creator."""
 DEFAULT_DEPTH: Final = 2
 """Hadoop's default for `auto-queue-creation-v2.maximum-queue-depth`."""
 _NOBODY: Final = " "

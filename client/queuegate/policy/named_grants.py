@@ -18,7 +18,7 @@ from queuegate.policy.created_queues import ANY_NAME
 from queuegate.policy.names import ROOT, SEPARATOR
 
 SYSTEM: Final = "system:"
-"""The prefix of the names of Kubernetes' own users and groups."""
+"""The name prefix of Kubernetes' own users and groups."""
 MASTERS: Final = "system:masters"
 """The group whose members the API server allows to do everything, whatever RBAC says."""
 NO_NAMESPACE: Final = "@cluster"
@@ -157,7 +157,8 @@ class NamedGrants:
         return name if name.startswith(SYSTEM) else f"{self.users_prefix}{name}"
 
     def name_in_questions(self, user: str) -> str | None:
-        """Return what callers call a user of the API server; None if no caller can name the user.
+        """Return the name by which callers know a user of the API server; None if they cannot name
+        the user.
 
         It is the name for which `user` returns this user.
         """

@@ -160,7 +160,7 @@ def similar_queue(path: str, evaluated_queue: str, queues: Sequence[str]) -> str
 
 
 def is_like_queue_path(text: str) -> bool:
-    """Return whether a text, such as a user name, is probably a queue path."""
+    """Return whether a string, such as a user name, is probably a queue path."""
     return text.casefold().startswith(f"{ROOT}{SEPARATOR}")
 
 

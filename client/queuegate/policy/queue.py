@@ -71,7 +71,7 @@ class Queue:
 
     @property
     def acl_texts(self) -> tuple[str, str]:
-        """The unparsed texts of the queue's own submit and admin ACLs."""
+        """The unparsed text of the queue's own submit and admin ACLs."""
         submit, admin = self._submit_acl, self._admin_acl
         return (
             submit if isinstance(submit, str) else submit.text,

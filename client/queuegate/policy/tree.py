@@ -30,7 +30,7 @@ MAX_MISSING_PATHS: Final = 10_000
 """The maximum number of cached chains for missing paths, because callers can request any path."""
 MAX_PATH_LENGTH: Final = 256
 MAX_SHARED_ACLS: Final = 4_096
-"""The maximum number of cached ACLs. Queues with identical ACL texts share an ACL."""
+"""The maximum number of cached ACLs. Queues with identical ACL text share an ACL."""
 LONG_ACL: Final = 65_536
 """The minimum length at which an ACL takes milliseconds to parse."""
 

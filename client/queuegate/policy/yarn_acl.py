@@ -139,7 +139,7 @@ def _quoted(name: str) -> str:
 def _in_words(acl: Acl) -> str:
     if acl.allows_all:
         return "everyone"
-    impersonated = "every user that is impersonated by"
+    impersonated = "every user impersonated by"
     kinds = (
         ("user", "users", acl.users),
         ("group", "groups", acl.groups),

@@ -316,7 +316,7 @@ class CheckQueueAccessRequest(_message.Message):
     REAL_USER_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of the queue. Defaults to `default`. `[rmID]name` means `name`."""
+    """The queue's partition. Defaults to `default`. `[rmID]name` means `name`."""
     queue: _builtins.str
     """The full path of the queue, such as `root.a.b`, at most 4 096 bytes. For a queue that does not
     exist, the ACLs of its nearest existing ancestor are evaluated. Paths are case-insensitive in
@@ -648,7 +648,7 @@ class ExplainQueueAccessRequest(_message.Message):
     ACCESS_FIELD_NUMBER: _builtins.int
     REAL_USER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of the queue. Defaults to `default`."""
+    """The queue's partition. Defaults to `default`."""
     queue: _builtins.str
     """The full path of the queue."""
     access: Global___AccessType.ValueType
@@ -968,7 +968,7 @@ class ListUsersRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of the queue. Defaults to `default`."""
+    """The queue's partition. Defaults to `default`."""
     queue: _builtins.str
     """The full path of the queue, as in CheckQueueAccessRequest. Required."""
     access: Global___AccessType.ValueType
@@ -1308,7 +1308,7 @@ class CheckApplicationAccessRequest(_message.Message):
     TARGET_QUEUE_FIELD_NUMBER: _builtins.int
     REAL_USER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of the application. Defaults to `default`."""
+    """The application's partition. Defaults to `default`."""
     action: Global___ApplicationAction.ValueType
     """The kind of access. Required."""
     target_queue: _builtins.str

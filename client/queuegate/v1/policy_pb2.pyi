@@ -709,8 +709,8 @@ class QueueDecisions(_message.Message):
     WARNED_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     scheduler: _builtins.str
-    """The scheduler, as `admission.queues.schedulers` spells it, or another value of the label
-    `scheduler` on the metric `queuegate_admission_queue_decisions_total`.
+    """The scheduler, as `admission.queues.schedulers` spells it, or another value of the `scheduler`
+    label on the metric `queuegate_admission_queue_decisions_total`.
     """
     mode: _builtins.str
     """The current mode; empty if the settings have none. If its places have different modes, all of
@@ -721,7 +721,7 @@ class QueueDecisions(_message.Message):
     denied: _builtins.int
     """The number of names that were denied."""
     warned: _builtins.int
-    """The number of names that were accepted with a warning, and that the mode `deny` would deny."""
+    """The number of names that were accepted with a warning, and that `deny` mode would have denied."""
     failed: _builtins.int
     """The number of checks that ended with an error."""
     def __init__(

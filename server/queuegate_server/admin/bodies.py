@@ -27,7 +27,7 @@ class BodyLimits(NamedTuple):
     small_bytes: int
     """The maximum size of a small body, which needs no slot."""
     small_entries: int
-    """The maximum number of entries of lists and maps in a small body."""
+    """The maximum number of list and map entries in a small body."""
     small_seconds: float
     large_seconds: float
     """The time limits for receiving a small or large body."""
@@ -51,7 +51,7 @@ class RequestRefusal(Exception):
 
 
 def count_entries(text: bytes) -> int:
-    """Return at least the number of entries of maps and lists in JSON text, without parsing it.
+    """Return at least the number of map and list entries in JSON text, without parsing it.
 
     The first entry of each follows a bracket, and the others a comma. Some may be in strings, or
     brackets of an empty map or list.

@@ -37,7 +37,7 @@ DISCARD_SECONDS: Final = 1.0
 """How long a client whose request has been rejected may take to send the rest and read the
 answer."""
 _DISCARD_PAUSE_SECONDS: Final = 0.05
-"""The pause after each part that is dropped. A part has up to 64 KiB."""
+"""The pause after each dropped part of up to 64 KiB."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -155,9 +155,7 @@ class Connection(web.RequestHandler):
             self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Parse data, unless the client sends headers without an end, or more requests than one at
-        a time.
-        """
+        """Parse data, unless the client sends endless headers, or several requests at once."""
         if self._is_discarding:
             self._pause_reading()
             return
@@ -189,12 +187,12 @@ class Connection(web.RequestHandler):
         else:
             self._head_bytes += len(part)
             if self._head_bytes >= MAX_HEAD_BYTES:
-                self._log.debug("the headers of a request do not end")
+                self._log.debug("a request's headers do not end")
                 self._refuse_head()
         return len(part)
 
     def _judge_request(self) -> None:
-        """Reject the newest request if no client of ours would send it."""
+        """Reject the newest request if none of our own clients would send it."""
         message, body = self._messages[-1]
         if not isinstance(message, RawRequestMessage):
             _drop_frames(message.exc)

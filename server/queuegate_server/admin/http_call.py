@@ -1,4 +1,4 @@
-"""Gives an HTTP request the interface of a gRPC call, by which callers are identified."""
+"""Gives an HTTP request the interface of a gRPC call, so that its caller can be identified."""
 
 import ipaddress
 import re

@@ -74,7 +74,7 @@ class InProgress:
         self._idle.clear()
 
     def end(self, connection: KeepAliveConnection) -> None:
-        """Count a request on a connection no longer."""
+        """Stop counting a request on a connection."""
         connection.touch()
         self.count -= 1
         if not self.count:

@@ -57,7 +57,7 @@ class AdmissionOptions:
     ops_listen: HostPort
     """The HTTP address for health checks and metrics."""
     tls: WebhookTls
-    """The certificate, and what clients must present."""
+    """The certificate, and which certificates clients must present."""
     config_maps: tuple[Path, ...]
     """The folders where ConfigMaps are mounted. Later folders override earlier ones."""
     namespace_annotations: bool

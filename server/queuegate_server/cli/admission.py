@@ -46,7 +46,7 @@ class _AdmissionGroup(DocumentedCommand, click.Group):
     exit_statuses=SERVING_STATUSES,
 )
 @click.pass_context
-@config_option("The settings (queuegate.yaml); the section admission configures the webhook.")
+@config_option("The settings (queuegate.yaml); the admission section configures the webhook.")
 @overrides_option
 @_option(
     "--defaults",
@@ -91,7 +91,7 @@ def admission(
     and denies requests that set another user there (/mutate, /validate, /validate-conf).
 
     The only required settings name its certificate: --set admission.tls.certificate_file=… --set
-    admission.tls.key_file=…. With more settings in the section admission, the webhook also checks
+    admission.tls.key_file=…. With more settings in the admission section, the webhook also checks
     the queues that objects name (/queues), and answers `kubectl auth can-i` (/authorize). SIGHUP
     reloads the settings.
     """

@@ -260,7 +260,7 @@ def _load(
         # cluster administrators.
         if empty := [each.name for each in (before, after) if not each.data.strip()]:
             raise Failure(f"{empty[0]}: the file is empty: pass a policy")
-        remedy = "compare two of a kind"
+        remedy = "compare two of the same kind"
         if {before.system, after.system} == {"YuniKorn", "YARN"}:
             remedy = "convert one of them first"
         systems = f"one file is for {before.system} and the other for {after.system}"

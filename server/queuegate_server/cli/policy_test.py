@@ -74,9 +74,7 @@ def _count(number: int, noun: str) -> str:
 def _files(folders: Iterable[str]) -> Iterator[Path]:
     """Yield the test files, sorted within each folder. Raises Failure."""
     if STDIN in folders:
-        raise Failure(
-            "-: tests must be in a file, since the path of their policy is relative to it"
-        )
+        raise Failure("-: tests must be in a file, since their policy's path is relative to it")
     for folder in map(Path, folders):
         if not folder.is_dir():
             yield folder

@@ -84,7 +84,7 @@ def prove(
     if config is not None:
         policies.refuse_reading_options()
         if old_yarn_site is not None:
-            message = "--old-yarn-site: not allowed with --config; pass --yarn-site instead of it"
+            message = "--old-yarn-site: not allowed with --config; pass --yarn-site instead"
             raise click.UsageError(message, click.get_current_context())
     loaded = policies.load(policy, options, config)
     data, name = read_or_fail(claims)

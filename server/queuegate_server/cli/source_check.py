@@ -1,4 +1,4 @@
-"""`queuegate-server source-check`: look up one user in a resolver."""
+"""`queuegate-server source-check`: looks up one user in a resolver."""
 
 import asyncio
 import logging

@@ -360,7 +360,7 @@ def _not_served(settings: Settings, source_map: SourceMap) -> Iterator[Diagnosti
         if source.kubernetes is not None and source.kubernetes.manifests:
             above: Location = ("policies", position) if settings.policies else ("policy",)
             message = "only commands that need no server read them; `serve` refuses them"
-            remedy = "remove the key for a server, which then follows the RBAC of the cluster"
+            remedy = "to run a server, remove the key, so that it follows the cluster's RBAC"
             yield source_map.warning((*above, "kubernetes", _MANIFESTS), message, remedy)
 
 

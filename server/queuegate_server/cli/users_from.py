@@ -161,7 +161,7 @@ async def _all_users(partition: str, resolver: GroupResolver, missing: list[str]
         users = await resolver.all_users(MAX_USERS)
     except CannotListUsers as error:
         message = f"partition {quoted(partition)}: the users cannot be listed: {error}"
-        raise Failure(f"{message}: name the people in a file") from None
+        raise Failure(f"{message}: list the people in a file") from None
     if users.missing:
         missing.append(f"partition {quoted(partition)}: {users.missing}")
     return filter(is_valid_user_name, users.names)

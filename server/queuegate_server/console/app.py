@@ -183,7 +183,7 @@ class ConsoleSite:
                 self._services.sign_ins["failure"] += 1
             raise
         if principal.name == _LOOPBACK and not call.peer():
-            raise Unauthenticated("a proxy must send the bearer token of its caller")
+            raise Unauthenticated("a proxy must send its caller's bearer token")
         return principal
 
     async def _form(

@@ -44,7 +44,7 @@ def problems(services: Services) -> Iterator[str]:
         if follower is not None and follower.state is FollowState.FAILED:
             cause = f": {follower.last_error[1]}" if follower.last_error else ""
             yield (
-                f"The resolver {each.name} does not follow the changes of its source, so cached"
+                f"The resolver {each.name} does not follow changes in its source, so cached"
                 f" groups are used until they expire{cause}"
             )
 
@@ -62,8 +62,8 @@ def _cluster(services: Services) -> Iterator[str]:
     yield from (f"RBAC or queues cannot be followed: {fault}" for fault in cluster.faults)
     if cluster.left_out:
         yield (
-            f"{cluster.left_out} namespaces or objects grant nothing, because they grant too much;"
-            " the log names them"
+            f"{cluster.left_out} namespaces or objects grant nothing, because they contain too many"
+            " grants; the log names them"
         )
 
 

@@ -205,7 +205,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         if later := [each.begin for each in after if each.begin > now]:
             self._retry_at = min(*later, end)
             fault = f"is not valid before {_utc(min(later))}"
-            remedy = f"until {_utc(self._retry_at)}, if the clock of this machine is right"
+            remedy = f"until {_utc(self._retry_at)}, if this machine's clock is right"
         else:
             fault = f"expired on {_utc(max(each.end for each in after))}"
             remedy = f"issue a new {what}"

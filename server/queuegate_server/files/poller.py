@@ -1,6 +1,6 @@
 """Polls all watched files in one thread.
 
-Kernel notifications miss changes on network file systems, and changes of links in parent folders.
+Kernel notifications miss changes on network file systems, and changes to links in parent folders.
 The polling thread misses none of them, and wakes up less than twice a second.
 """
 

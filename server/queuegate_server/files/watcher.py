@@ -199,7 +199,9 @@ class FileWatcher(Generic[T]):
         raise OSError(None, message, self.name)
 
     def _keep_polling(self, poll: Poll, logged: str) -> str:
-        """Keep the poller running, and log why it cannot poll the files. Return what is logged."""
+        """Keep the poller running, and log why it cannot poll the files. Return the logged error,
+        if any.
+        """
         error = self._took_too_long if poll.seconds > self._seconds else ""
         try:
             POLLER.keep_running(poll)

@@ -60,7 +60,7 @@ class Follower:
                     await self.stop(loss)
                     await asyncio.sleep(pauses.FLEET_EVENTS.first)
             except Exception:
-                _LOG.exception("unexpected error while applying an event of the fleet")
+                _LOG.exception("unexpected error while applying a fleet event")
                 await self.stop(self._session.stop("an event cannot be applied"))
 
     async def join(self, join: Join) -> None:

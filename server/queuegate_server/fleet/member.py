@@ -172,7 +172,7 @@ class FleetMember:
             return request
         self.session.not_appended(nonce)
         self._wake.set()
-        raise AppendFailure("the event log of the fleet is being rebuilt, or very busy")
+        raise AppendFailure("the fleet's event log is being rebuilt, or is very busy")
 
     async def _send_heartbeats(self) -> None:
         while True:
@@ -186,7 +186,7 @@ class FleetMember:
                 self._set_error(error)
                 pause = self.session.pause or HEARTBEAT_INTERVAL
             except Exception:
-                _LOG.exception("unexpected error in a heartbeat of the fleet")
+                _LOG.exception("unexpected error in a fleet heartbeat")
                 pause = HEARTBEAT_INTERVAL
             self._heartbeat_done.set()
             self._heartbeat_done = asyncio.Event()

@@ -91,7 +91,7 @@ class SourceLease:
     async def _hold(self, position: bytes | None) -> bytes | None:
         """Take or renew the lease; return the stored value, or None if another replica has it.
 
-        The position is stored only if all changes of this replica are events.
+        The position is stored only if all changes by this replica are events.
         """
         try:
             return await self._stream.hold_source(

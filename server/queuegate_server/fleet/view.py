@@ -17,13 +17,13 @@ class QueueDecisions(NamedTuple):
     """The decisions of a webhook about one scheduler's queues, since the webhook started."""
 
     scheduler: str
-    """A scheduler, or another value of the label `scheduler` of the webhook's metric."""
+    """A scheduler, or another value of the `scheduler` label of the webhook's metric."""
     mode: str
     """The current mode; empty if the settings have none."""
     allowed: int = 0
     denied: int = 0
     warned: int = 0
-    """The number of decisions that would have been denied in the mode `deny`."""
+    """The number of decisions that would have been denied in `deny` mode."""
     failed: int = 0
     """The number of checks that ended with an error."""
 

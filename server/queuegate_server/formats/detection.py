@@ -57,8 +57,8 @@ def detect_bare_format(data: bytes) -> str:
     """Detect the format of a bare policy from the beginning of its text.
 
     XML is recognized by its root element, or, if no element is found, by a declaration at the
-    beginning, because a document type can hide the element. Text with an object of Kubernetes' RBAC
-    is Kubernetes'. All other text is in YuniKorn's format.
+    beginning, because a document type can hide the element. Text that contains a Kubernetes RBAC
+    object is in Kubernetes' format. All other text is in YuniKorn's format.
     """
     start = data[:_MAX_SNIFFED_BYTES]
     if tag := _FIRST_TAG.match(start):
@@ -77,9 +77,9 @@ def format_mismatch(text: OpenedText, expected: str) -> str:
     if detected == expected:
         return ""
     if detected == KUBERNETES:
-        return "has objects of Kubernetes' RBAC"
+        return "has Kubernetes RBAC objects"
     if detected == YUNIKORN:
-        return "has no object of Kubernetes' RBAC" if expected == KUBERNETES else "is not XML"
+        return "has no Kubernetes RBAC object" if expected == KUBERNETES else "is not XML"
     if not text.key:
         tag = _FIRST_TAG.match(text.data)
         if tag is None:

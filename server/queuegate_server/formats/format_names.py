@@ -1,4 +1,4 @@
-"""The names of the formats of policies and their companion files, as in settings and options."""
+"""The format names of policies and their companion files, as in settings and options."""
 
 from typing import Final
 

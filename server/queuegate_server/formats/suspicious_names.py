@@ -166,7 +166,7 @@ def split_name(text: str, known: frozenset[str]) -> str:
 
 
 def _word(kind: str, word: str, wording: Wording) -> Finding | None:
-    """Return the mistake if a word is meant as nobody or everyone; otherwise None."""
+    """Return the mistake if a word seems to stand for nobody or everyone; otherwise None."""
     for meant, words, how in (
         ("nobody", _NOBODY, wording.nobody),
         ("everyone", _EVERYONE, wording.everyone),

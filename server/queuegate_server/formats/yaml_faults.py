@@ -1,4 +1,4 @@
-"""Words the syntax errors of PyYAML for people who write policies."""
+"""Rewords PyYAML's syntax errors for people who write policies."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from queuegate_server.formats.yaml_builder import position
 
 
 def syntax_error(error: yaml.YAMLError, text: str) -> ParseError:
-    """Return the error to report for an error of PyYAML in `text`."""
+    """Return the error to report for a PyYAML error in `text`."""
     if not isinstance(error, yaml.MarkedYAMLError) or not (
         error.problem_mark or error.context_mark
     ):
@@ -27,7 +27,7 @@ def syntax_error(error: yaml.YAMLError, text: str) -> ParseError:
 def _fault(error: yaml.MarkedYAMLError, context: str, mark: Any, text: str) -> Finding:
     """Return the finding for the text at a mark.
 
-    PyYAML tells its errors apart only by their wording. If that changes, the last finding shows it.
+    PyYAML's errors differ only in their wording. If that changes, the last finding shows it.
     """
     lines = split_lines(text)
     rest = lines[mark.line][mark.column :] if mark.line < len(lines) else ""

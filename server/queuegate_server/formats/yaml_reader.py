@@ -26,10 +26,11 @@ MAX_DOCUMENTS: Final = 10_000
 """The maximum number of documents in a file."""
 MIN_NODES: Final = 500_000
 MAX_NODES: Final = 5_000_000
-"""The maximum number of nodes, with aliases expanded, of any text. Each takes up to 500 bytes."""
+"""The maximum number of nodes, with aliases expanded, in any document. Each takes up to 500
+bytes."""
 BYTES_PER_NODE: Final = 6
-"""The number of bytes that a text needs for each node beyond MIN_NODES. A policy whose queues have
-only short names has a node for every seven bytes."""
+"""The number of bytes that a document needs for each node beyond MIN_NODES. A policy whose queues
+have only short names has a node for every seven bytes."""
 
 # Only the loader's parser is used; it constructs no objects. CBaseLoader requires libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -51,7 +52,7 @@ class YamlDocument:
 
 
 def max_nodes(size: int) -> int:
-    """Return how many nodes a text may have. `size` is its number of bytes."""
+    """Return how many nodes a document may have. `size` is its number of bytes."""
     return min(MAX_NODES, max(MIN_NODES, size // BYTES_PER_NODE))
 
 

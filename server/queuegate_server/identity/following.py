@@ -68,7 +68,7 @@ class _Reports:
         self.wake: Final = asyncio.Event()
         self.count = {"users": 0, "all": 0}
         self.starts = 0
-        """How often the resolver has been started."""
+        """How many times the resolver has been started."""
         self.following_since: float | None = None
         """When the resolver first called `reached` after its last start."""
         self.extend: Callable[[], None] = _do_nothing
@@ -246,7 +246,7 @@ class ChangeFollower:
                 await asyncio.wait({changes, *others}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             raise CannotFollow(
-                f"nothing has confirmed that the source is followed for {MAX_SILENCE:g} s"
+                f"for {MAX_SILENCE:g} s, nothing has confirmed that the source is followed"
             ) from None
         finally:
             reports.extend = _do_nothing
@@ -322,7 +322,7 @@ class ChangeFollower:
                 if is_being_cancelled():
                     raise
                 # Nothing may be lost, so later reports wait.
-                _LOG.error("cannot apply changes of resolver %r", self.name, exc_info=error)
+                _LOG.error("cannot apply changes from resolver %r", self.name, exc_info=error)
                 await self.sleep(pauses.INVALIDATION.first)
             else:
                 return

@@ -269,7 +269,7 @@ class Bulkhead:
         return wait > max(burst, MIN_LOOKUPS * self._duration)
 
     async def _acquire_in_time(self) -> bool:
-        """Take a place among the running lookups; return False if none gets free in time."""
+        """Take a place among the running lookups; return False if none becomes free in time."""
         if not self.waiting:
             self._queued_since = self.clock()
         self.waiting += 1

@@ -37,7 +37,7 @@ class ResolverOptions(Section):
     """Settings common to all resolver types. Durations in seconds."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
-    """How long one lookup may take, including failover and requests for a token."""
+    """How long one lookup may take, including failover and token requests."""
     max_concurrent: int = Field(64, ge=1, le=10_000)
     """The maximum number of concurrent lookups."""
 

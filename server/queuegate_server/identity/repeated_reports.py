@@ -1,4 +1,4 @@
-"""Reports changes of a source, and repeats each report.
+"""Reports changes in a source, and repeats each report.
 
 A report is repeated because the lookup that follows it may ask another server, or a cache, that
 lags behind. Positions are reported only after the repetition, so that the next follower repeats

@@ -39,8 +39,8 @@ class LookupFailure:
     """Whether the lookup was rejected because too many were in progress."""
     source_works: bool = False
     """Whether the source answered, but has data about this user that must not be used, such as
-    several groups of one name. Anyone who can cause this must not be able to stop other users'
-    lookups."""
+    several groups with the same name. Anyone who can cause this must not be able to stop other
+    users' lookups."""
 
 
 Outcome = KnownUser | NoSuchUser | LookupFailure
@@ -68,7 +68,7 @@ class Resolver(Source, Protocol):
     must never suspend, and therefore runs without a task, timeout or bulkhead. A resolver whose
     results depend on the host sets `is_of_host = True`; its results are not shared in a fleet.
 
-    A resolver that can follow its source has a method `changes`, described by `Following`. The
+    A resolver that can follow its source has a `changes` method, described by `Following`. The
     attribute is missing or None if the resolver cannot follow its source, or if its settings do not
     ask for it.
     """

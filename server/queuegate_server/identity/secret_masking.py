@@ -1,4 +1,4 @@
-"""Masks secrets in texts that others have written, such as error messages of a provider.
+"""Masks secrets in text that others have written, such as a provider's error messages.
 
 A server may repeat a part of the request that it refuses, in the encoding in which it was sent.
 """
@@ -21,7 +21,7 @@ _URL_SAFE: Final = {"+": "-", "/": "_"}
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which each secret is replaced by a mark.
+    """Return the string with each secret replaced by a mark.
 
     Secrets are found as they are, with each byte escaped as in URLs, with some or all of their
     special characters escaped as in URLs, forms (RFC 1866, section 8.2.1), JSON or HTML, and in

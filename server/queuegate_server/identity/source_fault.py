@@ -1,4 +1,4 @@
-"""The base of every fault of a source of groups: what went wrong, and what to do."""
+"""The base of all faults in a group source: what went wrong, and what to do."""
 
 
 class SourceFault(Exception):

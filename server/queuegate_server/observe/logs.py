@@ -110,7 +110,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
         level: The name of a logging level, in lowercase.
         form: `json`, `console`, or `auto` (`console` if stderr is a terminal).
         worker: The worker's index, added to each line as a field.
-        hold_back: Whether to hold back lines below the level `warning` until `release` is called, a
+        hold_back: Whether to hold back lines below level `warning` until `release` is called, a
             warning is logged or the process exits.
     """
     on_terminal = sys.stderr.isatty()

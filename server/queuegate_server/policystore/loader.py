@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from queuegate_server.policystore.kubernetes.cluster_policy import ClusterPolicy
 
 MAX_KEPT_BYTES: Final = 2 * 1024 * 1024
-"""The maximum size of retained texts, twice a ConfigMap's limit."""
-_NOT_FOLLOWED: Final = "only a server follows the RBAC of a cluster"
+"""The maximum size of retained policies, twice a ConfigMap's limit."""
+_NOT_FOLLOWED: Final = "only a server follows a cluster's RBAC"
 _MANIFESTS: Final = "ask a server (--address), or name files with --policy or kubernetes.manifests"
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
@@ -149,8 +149,8 @@ class PolicyLoader:
         """The formats by policy name. A policy keeps its format, since an accidental change of
         format could open closed queues."""
         self.texts: ParseJob | None = None
-        """The texts from the last load, kept for the console and for reviews by the webhook, unless
-        they are large."""
+        """The policies' text from the last load, kept for the console and for reviews by the
+        webhook, unless it is large."""
         self._max_kept_bytes = max_kept_bytes
         self._keeps_texts = settings.console.enabled or settings.admission.queues is not None
         names = [policy.policy.name for policy in self._policies]

@@ -35,7 +35,7 @@ _LOG = logging.getLogger("queuegate_server.policystore")
 _MIB: Final = 1 << 20
 MIN_MEMORY_BYTES: Final = 512 * _MIB
 MIN_CHECK_BYTES: Final = 256 * _MIB
-"""The memory limit for texts that callers send, in bytes. It leaves half of a container with 512
+"""The memory limit for text that callers send, in bytes. It leaves half of a container with 512
 MiB to the server; only one such text is parsed at a time."""
 MEMORY_PER_BYTE: Final = 64
 """The memory limit per byte of text, in bytes. Policies with many small queues take up to 50."""

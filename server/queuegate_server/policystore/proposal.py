@@ -52,7 +52,7 @@ MAX_GROUPS: Final = 2_000
 MAX_NAME_BYTES: Final = 1_024
 """The maximum length of a name, as in requests."""
 MAX_TEXT: Final = 1_000
-"""The maximum length of a text, such as a name or a claim."""
+"""The maximum length of a string, such as a name or a claim."""
 MAX_PATH: Final = 4_096
 """The maximum length of a path or command. It is higher than `MAX_TEXT` because a truncated path or
 command is useless."""

@@ -54,7 +54,7 @@ PolicyReview = Callable[
     [Mapping[str, Partition], ParseJob | None], Generator[None, None, Sequence[Diagnostic]]
 ]
 """Returns errors if this process cannot use the partitions of valid policies, and warnings, given
-the partitions and the policies' texts, which are None if they are large. Runs in short steps."""
+the partitions and the policies' text, which is None if it is large. Runs in short steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Reloader:
         """Whether the next reload reads files, too, and not only the cluster."""
         self._served_files: ParsedPolicies | None = None
         self._cluster_failed = False
-        """Whether the last reload failed that was caused by a change of the cluster."""
+        """Whether the last reload caused by a change in the cluster failed."""
         self._freeing: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._served_formats: Mapping[str, str] = {}
@@ -122,7 +122,7 @@ class Reloader:
         self.failed = 0
         """The number of failed reloads."""
         self.served_texts: ParseJob | None = None
-        """The texts of the served policies, as in `PolicyLoader.texts`."""
+        """The text of the served policies, as in `PolicyLoader.texts`."""
         self.past: deque[ReloadState] = deque(maxlen=MAX_PAST_RELOADS)
         """The most recent reloads, newest last, with a bounded number of diagnostics."""
 

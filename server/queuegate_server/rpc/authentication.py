@@ -52,7 +52,7 @@ class Principal:
             kind, _, name = self.name.partition(":")
             setting = f"callers.{kind}s.{name}" if name else f"callers.{kind}"
             raise PermissionDenied(
-                f"this call needs the role {role}, which {self.name} does not have: add it to"
+                f"this call needs the {role} role, which {self.name} does not have: add it to"
                 f" {setting}.roles, now [{', '.join(self.rights.roles)}], in the server's settings"
             )
 

@@ -55,7 +55,7 @@ class SyncServicer:
         caller = current_caller()
         if self.hub.streams[caller] >= self.max_streams_per_caller:
             raise Overloaded(
-                f"{caller} has {self.max_streams_per_caller} streams open, which is the limit of"
+                f"{caller} has {self.max_streams_per_caller} streams open, which is the limit for"
                 " one caller (sync.streams_per_caller)"
             )
         rights = SyncRights(local_decisions=self.local_decisions, assert_groups=trusted)

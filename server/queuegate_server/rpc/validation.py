@@ -46,7 +46,7 @@ _NOT_A_PATH: Final = (
     " A-Z a-z 0-9 _ : # / @ - joined by dots"
 )
 _NOT_OF_KUBERNETES: Final = (
-    "is not a queue of Kubernetes: write root.KIND.NAMESPACE.NAME, such as"
+    "is not a Kubernetes queue: write root.KIND.NAMESPACE.NAME, such as"
     " root.localqueues.ml.training, or root.KIND.NAME for a kind without namespaces, in lower case,"
     " with _dot_ for each dot in a name and at most 64 characters between dots; the kinds are "
     + ", ".join(kind.level for kind in KINDS)

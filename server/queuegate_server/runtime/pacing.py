@@ -31,7 +31,7 @@ FREE_SECONDS: Final = 0.001
 STEP_SECONDS: Final = 0.002
 """The duration of each further step."""
 CALL_STEP_SECONDS: Final = 0.0005
-"""The duration of a step of a long call, which single checks wait for."""
+"""How long one step of a long call may take. Single checks wait for the step."""
 PAUSE_SECONDS: Final = 0.001
 """The shortest pause. After `sleep(0)`, the next step would start before gRPC's threads could
 deliver a call."""

@@ -45,7 +45,7 @@ FLEET_EVENTS: Final = Pauses(0.2)
 FLEET_VALUES: Final = Pauses(0.5)
 """The connections to Redis for shared groups, while their circuit is open."""
 FOLLOWER: Final = Pauses(1.0, most=60.0, jitter=0.2)
-"""Following the changes of a source of groups."""
+"""Following changes in a source of groups."""
 INVALIDATION: Final = Pauses(1.0)
 """An invalidation requested by a followed source that failed unexpectedly."""
 PARSER: Final = Pauses(5.0, most=300.0)

@@ -97,8 +97,8 @@ def _check_threads() -> None:
     except (RuntimeError, MemoryError):
         raise TooFewResources(
             f"the system lets this process start {len(threads)} threads, but a server needs at"
-            f" least {NEEDED_THREADS}: raise the limit (ulimit -u, TasksMax=, the limit on"
-            " processes of the container)"
+            f" least {NEEDED_THREADS}: raise the limit (ulimit -u, TasksMax=, the container's"
+            " process limit)"
         ) from None
     finally:
         end.set()

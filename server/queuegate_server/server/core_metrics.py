@@ -26,11 +26,11 @@ _CACHE_RESULTS: Final = {
     "stale_hit": "stale_hits",
     "miss": "misses",
 }
-"""The attribute of `CacheStats` for each value of the label `result`."""
+"""The attribute of `CacheStats` for each value of the `result` label."""
 _CACHE_COUNTS: Final = ("refreshes", "invalidated", "outdated")
 """Attributes of `CacheStats` exported as separate metrics."""
 _CACHE_KINDS: Final = ("groups", "negative")
-"""Attributes of `CacheStats` exported as values of the label `kind`."""
+"""Attributes of `CacheStats` exported as values of the `kind` label."""
 _LDAP_EVENTS: Final = (
     "retried", "ambiguous", "other_spelling", "outside_base", "skipped_names", "depth_reached",
 )  # fmt: skip

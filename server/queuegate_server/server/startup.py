@@ -49,7 +49,7 @@ async def load_first(core: DecisionCore, stop: asyncio.Event) -> bool:
 def _not_served(source: str) -> Diagnostic:
     """Return why RBAC from files is not served: nobody would notice that it differs."""
     message = "RBAC in files is only for commands that need no server"
-    remedy = "to follow the RBAC of a cluster, set policy.kubernetes without manifests"
+    remedy = "to follow a cluster's RBAC, set policy.kubernetes without manifests"
     return Diagnostic(source, 0, 0, Severity.ERROR, message, remedy)
 
 
@@ -58,7 +58,7 @@ async def _invalidate(core: DecisionCore, partition: str, users: Collection[str]
     try:
         await core.changes.invalidate(partition, users, wait=False)
     except NotReached as error:
-        _LOG.warning("changes of groups: %s", error)
+        _LOG.warning("group changes: %s", error)
         return False
     return True
 

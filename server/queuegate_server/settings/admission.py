@@ -1,4 +1,4 @@
-"""Settings of the admission webhook: the section `admission`."""
+"""Settings of the admission webhook: the `admission` section."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final, Literal, Self

@@ -73,7 +73,8 @@ def parse_store_url(url: str) -> StoreAddress:
             raise ValueError("lacks the service name: redis+sentinel://host:port/SERVICE")
     if database and (kind == "cluster" or not re.fullmatch(r"[0-9]{1,4}", database)):
         raise ValueError(
-            "the part after the address must be a database number, such as /0; a cluster has none"
+            "the part after the address must be a database number, such as /0;"
+            " a Redis cluster has none"
         )
     return StoreAddress(kind, match["tls"] == "rediss", hosts, "", service, int(database or 0))
 

@@ -33,7 +33,9 @@ _Name = Annotated[str, Field(min_length=1, max_length=_MAX_NAME), check_with(_ch
 
 
 class Http(Section):
-    """Decisions as JSON over HTTP, by the OpenID Foundation's Authorization API 1.0 (AuthZEN)."""
+    """Decisions as JSON over HTTP, as in the OpenID Foundation's Authorization API 1.0
+    (AuthZEN).
+    """
 
     listen: ListenerList = ()
     """The addresses to listen on, with the same keys as `listen`. Default: none."""
@@ -43,7 +45,7 @@ class Http(Section):
     types: Mapping[_Name, Annotated[str, Field(pattern=r"^root(\.[^.]+)*$")]] = Field(
         default_factory=dict
     )
-    """Further types of resources, each with a queue: an ID is the path of a queue below it. With
+    """Additional resource types, each with a queue: an ID is the path of a queue below it. With
     `project: root.projects`, the project `a` is the queue `root.projects.a`."""
     actions: Mapping[_Name, Literal["submit", "admin"]] = Field(default_factory=dict)
-    """Further names of the actions on queues, such as `can_submit: submit`."""
+    """Additional names for the actions on queues, such as `can_submit: submit`."""

@@ -1,6 +1,6 @@
 """Settings for the addresses to listen on, and for the protection of each.
 
-Addresses are validated here because gRPC accepts nearly any text and reports a malformed address
+Addresses are validated here because gRPC accepts nearly any string and reports a malformed address
 only as a RuntimeError and a line on stderr.
 """
 
@@ -135,7 +135,7 @@ FileMode = Annotated[int, BeforeValidator(file_mode), Field(ge=0, le=_MAX_MODE)]
 def file_path(value: object) -> object:
     """Raise ValueError if text cannot be a path."""
     if isinstance(value, str) and (not value or "\0" in value):
-        raise ValueError("must be the path of a file")
+        raise ValueError("must be a file path")
     return value
 
 

@@ -50,7 +50,7 @@ def _paths(value: object) -> object:
 
 
 def _name_prefix(prefix: str) -> str:
-    """Return a prefix that makes no name of Kubernetes' own out of another one."""
+    """Return a prefix that cannot turn another name into one of Kubernetes' own."""
     if prefix == "-":
         raise ValueError("must be empty if the API server adds no prefix (its option is then -)")
     if prefix and (prefix.startswith(SYSTEM) or SYSTEM.startswith(prefix)):
@@ -65,16 +65,16 @@ NamePrefix = Annotated[str, Field(max_length=256), AfterValidator(_name_prefix)]
 
 class KubernetesPolicy(Section):
     """A policy that is Kubernetes' own RBAC: who may use which queue of Kueue, KAI-Scheduler,
-    Volcano or Koordinator. A server follows the RBAC of a cluster; commands that need no server
+    Volcano or Koordinator. A server follows a cluster's RBAC; commands that need no server
     read manifests.
     """
 
     kubeconfig: FilePath | None = None
-    """The kubeconfig with the address of the API server, and with a token or certificate. If unset,
-    the account of the pod is used. Programs that print credentials (`exec`) are refused."""
+    """The kubeconfig with the address of the API server, and with a token or certificate. If
+    unset, the pod's account is used. Programs that print credentials (`exec`) are refused."""
     max_age: Annotated[Duration, Field(ge=120, le=DAY_SECONDS)] = 600.0
-    """How long the RBAC that was read last is used without a sign of life from the API server. Then
-    each question is an error."""
+    """How long the RBAC that was read last is used without a sign of life from the API server.
+    After that, each question is an error."""
     manifests: Annotated[tuple[FilePath, ...], BeforeValidator(_paths), Field(min_length=1)] = ()
     """Instead of a cluster, for commands that need no server: files and folders with roles,
     bindings and queues, as `kubectl get -o yaml`, `helm template` and `kustomize build` print them.
@@ -87,11 +87,11 @@ class KubernetesPolicy(Section):
     namespace may then use every such queue there."""
 
     users_prefix: NamePrefix = ""
-    """What the API server puts before names of users (`--oidc-username-prefix`), such as `oidc:`.
+    """What the API server puts before user names (`--oidc-username-prefix`), such as `oidc:`.
     Names in questions, except the API server's own, and in directories lack it. Names that begin
     with `system:` have none."""
     groups_prefix: NamePrefix = ""
-    """The same for names of groups (`--oidc-groups-prefix`)."""
+    """The same for group names (`--oidc-groups-prefix`)."""
 
     @model_validator(mode="after")
     def _is_installed(self) -> Self:
@@ -123,7 +123,7 @@ class PolicySource(Section):
     spark_defaults: FilePath | None = None
     """The spark-defaults.conf for Spark applications in these partitions."""
     daemon_user: str = ""
-    """The user that YARN's ResourceManager runs as, an administrator of the cluster. With semantics
+    """The user that YARN's ResourceManager runs as, who is a cluster administrator. With semantics
     hadoop, the cluster's administrators administer applications but not queues."""
     configs: FilePath | None = None
     """Instead of `path`: the folder where the scheduler's ConfigMap yunikorn-configs is mounted."""
@@ -173,7 +173,7 @@ class PolicySource(Section):
 
     @property
     def is_own_cluster(self) -> bool:
-        """Whether the source is the cluster of this pod, which its account follows."""
+        """Whether the source is this pod's cluster, which its account follows."""
         return self.is_followed and not (self.kubernetes and self.kubernetes.kubeconfig)
 
     @property
@@ -243,7 +243,7 @@ class Settings(Section):
     http: Http = Http()
     callers: Callers = Callers()
     reflection: bool = True
-    """Whether to serve gRPC reflection to callers with the role read."""
+    """Whether to serve gRPC reflection to callers with the `read` role."""
     transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(lower)] = "grpcio"
     """The gRPC transport: grpcio; native, which is several times as fast, but is only for a single
     TCP address on loopback and for trusted callers, because it reads and unpacks requests before
@@ -309,7 +309,7 @@ class Settings(Section):
     @property
     def default_acl_names(self) -> AclNames:
         """The default of `acl_names`: all names if queues are checked for schedulers that do not
-        read the policy, because service accounts of Kubernetes have names with colons.
+        read the policy, because the names of Kubernetes service accounts contain colons.
         """
         queues = self.admission.queues
         if queues is None or queues.schedulers.yunikorn is not None:
@@ -334,9 +334,9 @@ class Settings(Section):
             raise _error_at(("workers",), message)
         followed = sum(source.is_followed for source in self.sources)
         if followed > 1:
-            raise _error_at(("policies",), "only one policy can be the RBAC of a cluster")
+            raise _error_at(("policies",), "only one policy can be a cluster's RBAC")
         if followed and self.workers > 1:
-            message = "several workers cannot follow the RBAC of a cluster; use workers: 1"
+            message = "several workers cannot follow a cluster's RBAC; use workers: 1"
             raise _error_at(("workers",), message)
         if message := self._schedulers_fault():
             raise _error_at(("admission", "queues", "schedulers"), message)

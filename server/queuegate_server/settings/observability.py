@@ -32,7 +32,7 @@ def _check_endpoint(text: str) -> None:
 
 def _audit_path(value: object) -> object:
     if isinstance(value, str) and (not value or "\0" in value):
-        raise ValueError("must be the path of a file, or - for standard output")
+        raise ValueError("must be a file path, or - for standard output")
     return value
 
 
@@ -83,7 +83,7 @@ class Console(Section):
     """The web console on the operations port."""
 
     enabled: bool = False
-    """Whether to serve the console at /console/. Requires the extra `console` and `ops.listen`;
+    """Whether to serve the console at /console/. Requires the `console` extra and `ops.listen`;
     beyond loopback also `ops.tls`, and callers with tokens or certificates. Not available with
     several workers."""
 
@@ -101,9 +101,9 @@ class Tracing(Section):
     """The destination and sampling of trace spans."""
 
     enabled: bool = False
-    """Whether to send spans; requires the extra `tracing`."""
+    """Whether to send spans; requires the `tracing` extra."""
     endpoint: Annotated[str, check_with(_check_endpoint)] = "http://127.0.0.1:4317"
-    """A collector of OTLP over gRPC; https:// uses TLS."""
+    """A collector that accepts OTLP over gRPC; https:// uses TLS."""
     sample_ratio: float = Field(1.0, ge=0, le=1)
     """The fraction of traces started by this server to keep. For a trace that the caller started,
     the caller's decision applies."""

@@ -72,7 +72,7 @@ def where_it_belongs(
     Args:
         key: The key.
         section: The path of the section that contains it.
-        resolver_type: The type of the resolver in which the section is, if any.
+        resolver_type: The type of the resolver that contains the section, if any.
         within: Only places whose paths begin with these keys count.
 
     Returns:

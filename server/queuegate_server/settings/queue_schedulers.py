@@ -39,7 +39,7 @@ _LABEL_KEY: Final = re.compile(
 )
 _KIND: Final = re.compile(r"(?:[a-z0-9][-.a-z0-9]{0,251}/)?[A-Z][A-Za-z0-9]{0,62}")
 _VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?/.*")
-"""A kind after the version of an API. The core group has versions, but no name."""
+"""A kind that follows an API version. The core group has versions, but no name."""
 _FIELD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:\.[A-Za-z][A-Za-z0-9]*)+")
 _PLACEHOLDER: Final = re.compile(r"\{[^}]*\}")
 
@@ -207,7 +207,7 @@ class KaiScheduler(FlatScheduler):
     node_pool_label: LabelKey = "kai.scheduler/node-pool"
     """The key of the label for node pools, as configured in the scheduler."""
     project_label: bool = True
-    """Whether the label `project` is checked. KAI reads it as a queue's name in pods and in any
+    """Whether the `project` label is checked. KAI reads it as a queue's name in pods and in any
     object that owns pods. If the label has another meaning in the cluster, the check would refuse
     ordinary objects. Without the check, the label can choose any queue."""
 
@@ -289,17 +289,19 @@ class Schedulers(Section):
         return ""
 
     def unfit_for_rbac(self) -> str:
-        """Return what does not fit a policy that is Kubernetes' RBAC, and the remedy; empty if all
-        fits.
+        """Return what does not work with RBAC as the policy, and the remedy; an empty string if
+        all does.
         """
         for name, scheduler in ((YUNIKORN, self.yunikorn), ("slurm-bridge", self.slurm_bridge)):
             if scheduler is not None and scheduler.mode is not Mode.OFF:
-                return f"Kubernetes' RBAC grants no queues of {name}: use a policy file for {name}"
+                return (
+                    f"Kubernetes' RBAC cannot grant queues of {name}: use a policy file for {name}"
+                )
         flat = {f"{name}.below": each for name, each in self.flat.items()}
         kueue = {f"{KUEUE}.{name}": self.kueue for name in KUEUE_TEMPLATES if self.kueue}
         for key, each in (*flat.items(), *kueue.items()):
             if key.partition(".")[2] in each.model_fields_set:
-                return f"Kubernetes' RBAC decides the paths of queues: remove {key}"
+                return f"Kubernetes' RBAC determines the queue paths: remove {key}"
         return ""
 
     def _separate(self) -> str:

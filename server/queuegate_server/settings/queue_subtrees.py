@@ -14,7 +14,7 @@ _PLACEHOLDER: Final = re.compile(r"\{[^}]*\}")
 _BETWEEN: Final = re.compile(r"\}([^{}.]*)\{")
 """The text between two placeholders in one level."""
 _UNAMBIGUOUS: Final = re.compile(r"[^A-Za-z0-9-]")
-"""A character that the name of a namespace cannot contain."""
+"""A character that a namespace's name cannot contain."""
 
 
 class Subtree(NamedTuple):

@@ -5,7 +5,7 @@ workers have been serving at the same time, because until then, a worker that ex
 service.
 
 Counters and histograms are summed over all workers, including former ones, because counters must
-not decrease. Other metrics get the label `worker`.
+not decrease. Other metrics get a `worker` label.
 """
 
 import asyncio

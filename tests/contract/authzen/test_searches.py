@@ -97,7 +97,7 @@ def test_a_token_belongs_to_its_endpoint(address: str) -> None:
         ({"limit": True}, "page.limit: must be an integer"),
         ({"limit": 1.5}, "page.limit: must be an integer"),
         ({"token": 1}, "page.token: must be a string"),
-        ({"token": "no token"}, "page.token: is not a token of a page"),
+        ({"token": "no token"}, "page.token: is not a page token"),
         ({"token": "AAAA"}, OTHER_REQUEST),
         ([], "page: must be an object"),
     ],

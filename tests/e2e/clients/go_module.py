@@ -1,4 +1,4 @@
-"""The module of the client for Go, and how its tests run."""
+"""The module of the Go client, and how its tests run."""
 
 import json
 import os

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
 def test_every_call() -> None:
     if go_toolchain.installed() is None:
-        pytest.skip("no Go here: `make verify-gates` installs it, and tests the client for Go")
+        pytest.skip("no Go here: `make verify-gates` installs it, and tests the Go client")
     try:
         go_toolchain.run("mod", "download", folder=MODULE)
     except GoError as error:

@@ -176,11 +176,11 @@ def test_the_person_on_call(
             server_options = ["--address", f"127.0.0.1:{port}", "--timeout", "60"]
             return [main([*server_options, *tls, *each.split()]) for each in asked]
 
-        # The last two need the role admin. Without Redis, there is no fleet to show.
+        # The last two need the `admin` role. Without Redis, there is no fleet to show.
         assert statuses(on_call) == [2, 0, 0, 0]
         assert "the server is not in a fleet" in capsys.readouterr().err
         assert statuses(scheduler)[1:] == [0, 2, 2]
-        assert "this call needs the role admin" in capsys.readouterr().err
+        assert "this call needs the admin role" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("namespace", ["", "yunikorn"])

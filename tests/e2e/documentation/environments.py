@@ -25,7 +25,7 @@ def served(reader: Reader, *options: str) -> Iterator[None]:
 
 @contextmanager
 def administered(reader: Reader) -> Iterator[None]:
-    """Like `served`; callers on this machine also have the role admin."""
+    """Like `served`; callers on this machine also have the `admin` role."""
     policy = ("--policy", str(reader.folder / "examples/queues.yaml"))
     with running_server(*policy, *ADMIN, listen=(f"127.0.0.1:{reader.port(50051)}",)):
         yield

@@ -86,7 +86,7 @@ def test_a_shim_without_a_role_rejects_nothing(example: str, policy: Path) -> No
             env={**os.environ, "QUEUEGATE_ADDRESS": server.address},
         ) as shim,
     ):
-        assert answer(shim, "alice root").startswith("wait: this call needs the role check")
+        assert answer(shim, "alice root").startswith("wait: this call needs the check role")
         assert shim.stdin
         shim.stdin.close()
         assert shim.wait(60) == 0

@@ -95,12 +95,12 @@ async def test_faults(resolver: Build, tmp_path: Path) -> None:
     wrong.write_text("wrong secret of the client")
     wrong.chmod(0o600)
     for settings, detail in (
-        ({"client_id": "only-query-users"}, "view-users of realm-management, because query-users"),
+        ({"client_id": "only-query-users"}, "view-users role of realm-management, because"),
         (
             {"client_id": "only-query-groups"},
             "user: HTTP 403 Forbidden (403) (grant the client the",
         ),
-        ({"client_id": "only-query-groups"}, "the role view-users of realm-management"),
+        ({"client_id": "only-query-groups"}, "the view-users role of realm-management"),
         ({"client_id": "narrow"}, "leave Full scope allowed on"),
         ({"client_secret_file": wrong}, "unauthorized_client"),
         ({"realm": "nowhere"}, "Realm does not exist"),

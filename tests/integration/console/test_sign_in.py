@@ -129,7 +129,7 @@ def test_rights_are_looked_up_anew(tmp_path: Path, server: RunningServer, browse
     write_settings(tmp_path, {**ROLES, "tokens": {"ann": {"roles": ["check"]}}})
     os.kill(server.pid, signal.SIGHUP)
     eventually(lambda: browser.get("queues").status, 403)
-    assert "this call needs the role read, which token:ann does not have" in (
+    assert "this call needs the read role, which token:ann does not have" in (
         browser.get("queues").text
     )
 

@@ -209,7 +209,7 @@ async def test_a_group_that_is_too_large_is_a_fault(
 @pytest.mark.parametrize(
     ("root", "message"),
     [
-        ({"supportedControl": [b"1.2.3"]}, "does not support the control DirSync"),
+        ({"supportedControl": [b"1.2.3"]}, "does not support the DirSync control"),
         ({"namingContexts": [b"DC=elsewhere"]}, "no naming context"),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_change_in_the_directory_counts_at_once(
             directory.kill()
             eventually(lambda: state_of_changes(server), "failed")
             _, page = get(ops_address(server), "/console/health")
-            assert "does not follow the changes of its source" in page
+            assert "does not follow changes in its source" in page
         assert "does not follow changes; cached groups expire as usual" in str(server.logs)
 
 

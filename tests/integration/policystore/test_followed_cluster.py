@@ -430,7 +430,7 @@ async def test_a_cluster_with_too_many_names(
         monkeypatch.setattr(resource_watch, "MAX_NAMES", 20)
         for number in range(20):
             followed.api.bind(f"b{number}", f"user-{number}")
-        await wait_until(lambda: "more than 20 objects, and names in them" in followed.faults)
+        await wait_until(lambda: "more than 20 objects and names in them" in followed.faults)
         assert max(each.names for each in followed.policy.watches) <= 20
         for number in range(20):
             followed.api.delete("rolebindings", "ml", f"b{number}")

@@ -146,7 +146,7 @@ def test_a_fault_comes_with_advice(config: Path, api: RestApi) -> None:
     assert status == 1
     assert "FAIL  user" in output
     assert (
-        "HTTP 403 Forbidden (403)\n        advice: grant the client the role view-users" in output
+        "HTTP 403 Forbidden (403)\n        advice: grant the client the view-users role" in output
     )
     assert "lookup failed: user: HTTP 403 Forbidden" in output
 

@@ -40,7 +40,7 @@ LOOPBACK = (
     "this address is on loopback: ask for localhost or an IP address of loopback, or send a bearer"
     " token"
 )
-PROXY = "a proxy must send the bearer token of its caller"
+PROXY = "a proxy must send its caller's bearer token"
 
 
 def tokens(folder: Path) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_strangers_do_not_wait_where_callers_wait(tmp_path: Path) -> None:
 def test_a_host_that_is_none(open_port: RunningServer, host: str) -> None:
     for path in ("/openapi.json", "/.well-known/authzen-configuration", "/nothing"):
         reply = send(local(open_port), path, method="GET", Host=host)
-        expected = "the header Host must be a host name or an address"
+        expected = "the Host header must be a host name or an address"
         assert (reply.status, reply.content) == (400, expected)
 
 

@@ -95,7 +95,7 @@ def test_a_name_of_the_certificate_has_the_role(
             lambda ours, other: ours.client("reader", dns("Reader.example.org")),
             queuegate.NotPermitted,
             (
-                "this call needs the role check, which certificate:dns:reader.example.org does not"
+                "this call needs the check role, which certificate:dns:reader.example.org does not"
                 " have: add it to callers.certificates.dns:reader.example.org.roles, now [read],"
                 " in the server's settings"
             ),

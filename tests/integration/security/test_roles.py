@@ -127,7 +127,7 @@ def test_without_settings_local_callers_check_read_and_sync(tmp_path: Path, plac
     status_pb2.Status.FromString(details).details[0].Unpack(info)
     assert info.reason == "CALLER_NOT_PERMITTED"
     assert error.details() == (
-        f"this call needs the role admin, which {place} does not have: add it to"
+        f"this call needs the admin role, which {place} does not have: add it to"
         f" callers.{place}.roles, now [check, read, sync], in the server's settings"
     )
 

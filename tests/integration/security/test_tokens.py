@@ -82,7 +82,7 @@ def test_a_token_decides(
             with pytest.raises(queuegate.NotPermitted) as caught:
                 asking.get_policy()
             assert caught.value.message == (
-                "this call needs the role read, which token:ci does not have: add it to"
+                "this call needs the read role, which token:ci does not have: add it to"
                 " callers.tokens.ci.roles, now [check], in the server's settings"
             )
             return
@@ -174,7 +174,7 @@ def test_the_command_makes_a_token_that_works(
     eventually(lambda: main([*options, "check", "alice", "root.open"]), 0)
     capsys.readouterr()
     assert main([*options, "policy"]) == 2
-    assert "the role read, which token:ci does not have" in capsys.readouterr().err
+    assert "the read role, which token:ci does not have" in capsys.readouterr().err
 
 
 def test_every_token_is_another() -> None:

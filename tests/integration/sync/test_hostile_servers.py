@@ -111,7 +111,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], Callable[[], Responses]]] = {
     ),
     "more than 8192 levels": ({}, endless_chain),
     "more than 1250000 levels": ({}, endless_levels),
-    "the path of a queue has more than 4096 bytes": ({}, endless_line),
+    "a queue path has more than 4096 bytes": ({}, endless_line),
     "the limit is 4194304": ({}, one_enormous_part),
 }
 

@@ -47,7 +47,7 @@ class FakeRealm:
     token: str = TOKEN
     lifetime: int = 300
     shows_users: bool = True
-    """Whether the client has the role view-users. Without it, groups are not shown either."""
+    """Whether the client has the `view-users` role. Without it, groups are not shown either."""
     profile: dict[str, Any] = field(
         default_factory=lambda: {"attributes": [], "unmanagedAttributePolicy": "ADMIN_EDIT"}
     )

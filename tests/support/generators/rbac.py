@@ -63,7 +63,7 @@ class Question:
 
 
 class RandomCluster:
-    """The objects of a cluster."""
+    """A cluster's objects."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

@@ -234,7 +234,7 @@ def test_no_policy(admission: dict[str, object], section: str) -> None:
     ]
     warning = (
         f"settings: warning: admission.{section}: no policy is configured, so the embedded default"
-        " decides (set policy.path, or policy.configs for the ConfigMaps of YuniKorn)"
+        " decides (set policy.path, or policy.configs for YuniKorn's ConfigMaps)"
     )
     assert found == ([warning] if section else [])
     with_policy = Settings.model_validate({"admission": admission, "policy": {"configs": "/etc/c"}})

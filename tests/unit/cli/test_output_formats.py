@@ -138,7 +138,7 @@ def test_settings_in_sarif() -> None:
             "admission: {queues: {groups: kubernetes, schedulers: {kai: {}}}}",
             "queues: [{name: root, queues: [{name: a, queues: [{name: b}]}, {name: b}]}]",
             "ambiguous-queue",
-            "a scheduler whose queue names are flat has two queues of one name",
+            "a scheduler whose queue names are flat has two queues with the same name",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""`validate --config` with the section `admission`: files, clients and policies."""
+"""`validate --config` with the `admission` section: files, clients and policies."""
 
 import json
 from pathlib import Path

@@ -220,7 +220,7 @@ def test_the_paths_of_all_policies_are_bounded(gate: Gate, monkeypatch: pytest.M
         line.append(f"{line[-1]}.a")
     for _ in range(2):
         gate.say(**part(*line[1:]))
-    with pytest.raises(ValueError, match="more than 10000 bytes in the paths of queues"):
+    with pytest.raises(ValueError, match="more than 10000 bytes in queue paths"):
         gate.say(**part(*line[1:], partition="gpu"))
     line += [f"{line[-1]}.{'a' * number}" for number in range(1, 60)]
     gate.say(**part(removed=True))

@@ -33,7 +33,7 @@ DECISIONS = [
     (
         Reason.NO_MATCH,
         False,
-        "no ACL from the queue up to the root lists the user or a group of the user",
+        "no ACL from the queue up to the root lists the user or any of the user's groups",
     ),
     (Reason.UNKNOWN_USER, False, "the resolver of partition gpu does not know the user"),
     (Reason.RECOVERY_QUEUE, False, "access to the recovery queue is never granted"),

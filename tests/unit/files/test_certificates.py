@@ -94,7 +94,7 @@ async def test_a_certificate_replaces_a_valid_one_once_it_is_valid(
     assert error == (
         f"{files[0]}: the new certificate is not valid before 2030-01-01 00:00:00 UTC: the previous"
         " one, valid until 2031-02-03 04:05:06 UTC, stays in use (until 2030-01-01 00:00:00 UTC, if"
-        " the clock of this machine is right)"
+        " this machine's clock is right)"
     )
     monkeypatch.setattr("time.time", begin.timestamp)
     monkeypatch.setattr(certificates, "_RETRY_SECONDS", 0.01)

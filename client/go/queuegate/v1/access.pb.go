@@ -507,7 +507,7 @@ type CheckQueueAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The user who requests access. Required, with a name.
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The partition of the queue. Defaults to `default`. `[rmID]name` means `name`.
+	// The queue's partition. Defaults to `default`. `[rmID]name` means `name`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The full path of the queue, such as `root.a.b`, at most 4 096 bytes. For a queue that does not
 	// exist, the ACLs of its nearest existing ancestor are evaluated. Paths are case-insensitive in
@@ -1142,7 +1142,7 @@ type ExplainQueueAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The user who requests access. Required, with a name.
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The partition of the queue. Defaults to `default`.
+	// The queue's partition. Defaults to `default`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The full path of the queue.
 	Queue string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -1758,7 +1758,7 @@ func (x *ListQueuesResponse) GetVia() []*AccessGrant {
 // Requests the users who may use a queue.
 type ListUsersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partition of the queue. Defaults to `default`.
+	// The queue's partition. Defaults to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The full path of the queue, as in CheckQueueAccessRequest. Required.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -2364,7 +2364,7 @@ type CheckApplicationAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The user who requests access. Required, with a name.
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The partition of the application. Defaults to `default`.
+	// The application's partition. Defaults to `default`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The kind of access. Required.
 	Action ApplicationAction `protobuf:"varint,3,opt,name=action,proto3,enum=queuegate.v1.ApplicationAction" json:"action,omitempty"`

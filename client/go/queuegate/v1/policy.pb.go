@@ -1303,8 +1303,8 @@ func (x *FleetReplica) GetHttpAddresses() []string {
 // A webhook's decisions about one scheduler's queues since the webhook started.
 type QueueDecisions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The scheduler, as `admission.queues.schedulers` spells it, or another value of the label
-	// `scheduler` on the metric `queuegate_admission_queue_decisions_total`.
+	// The scheduler, as `admission.queues.schedulers` spells it, or another value of the `scheduler`
+	// label on the metric `queuegate_admission_queue_decisions_total`.
 	Scheduler string `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
 	// The current mode; empty if the settings have none. If its places have different modes, all of
 	// them, separated by commas.
@@ -1313,7 +1313,7 @@ type QueueDecisions struct {
 	Allowed uint64 `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// The number of names that were denied.
 	Denied uint64 `protobuf:"varint,4,opt,name=denied,proto3" json:"denied,omitempty"`
-	// The number of names that were accepted with a warning, and that the mode `deny` would deny.
+	// The number of names that were accepted with a warning, and that `deny` mode would have denied.
 	Warned uint64 `protobuf:"varint,5,opt,name=warned,proto3" json:"warned,omitempty"`
 	// The number of checks that ended with an error.
 	Failed        uint64 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`

@@ -171,7 +171,7 @@ class RequesterGroups:
                 self._logged.add(name)
                 _LOG.warning(
                     "a group is left out of the annotation, because YuniKorn would refuse users"
-                    " in a group of this name: rename the group, or remove it from the policy",
+                    " in a group with this name: rename the group, or remove it from the policy",
                     extra={"group": quoted(name)},
                 )
 

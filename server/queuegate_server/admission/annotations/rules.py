@@ -375,6 +375,6 @@ def _with_annotation(scope: Scope, pod: PodMetadata) -> AdmissionResponse:
 
 def _no_member(request: AdmissionRequest, group: str) -> str:
     return (
-        f"{_ANNOTATION} lists the group {group!a}, to which user {request.user} does not belong, or"
-        " no longer; create the object again"
+        f"{_ANNOTATION} lists the group {group!a}, but user {request.user} is not, or is no"
+        " longer, a member; create the object again"
     )

@@ -16,7 +16,7 @@ from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.formats.yunikorn.placement import MAX_PATTERN
 
 _MAX_LISTS: Final = 4
-"""The maximum number of lists of groups remembered for a user."""
+"""The maximum number of group lists remembered for a user."""
 MAX_USERS: Final = 10_000
 """The maximum number of users whose groups are remembered."""
 

@@ -11,7 +11,7 @@ from queuegate_server.admission.server.review import Patch
 POD: Final = "Pod"
 REPLICA_SET: Final = "ReplicaSet"
 REVISION: Final = "ControllerRevision"
-"""The kind that stores a template of a StatefulSet or DaemonSet as a patch."""
+"""The kind that stores the template of a StatefulSet or DaemonSet, as a patch."""
 _TEMPLATE: Final = ("spec", "template", "metadata")
 
 METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -34,7 +34,7 @@ _NAMES_PEOPLE: Final = frozenset({"system_users", "external_users", "external_gr
 _MAX_KEY: Final = 100
 _MAX_QUOTED: Final = 60
 _NOBODY: Final = "\x01 \x01"
-"""A text that cannot be the name of a user, group or namespace."""
+"""A string that cannot be the name of a user, group or namespace."""
 # Constructs to skip as a unit, because brackets inside them need not be paired.
 _COMPLETE: Final = re.compile(
     r"""(?s:

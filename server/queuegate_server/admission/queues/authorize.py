@@ -1,6 +1,6 @@
-"""The endpoint /authorize, for an API server that uses it as an authorizer.
+"""The /authorize endpoint, for an API server that uses it as an authorizer.
 
-`kubectl auth can-i submit queues.queuegate.io/root.prod` asks about the verb `submit` and a name in
+`kubectl auth can-i submit queues.queuegate.io/root.prod` asks about the `submit` verb and a name in
 the resource `queues` of the group `queuegate.io`. kubectl splits group and resource only if the API
 server serves the resource; otherwise it asks about the resource `queues.queuegate.io` in the group
 "" (`CanIOptions.resourceFor` in kubectl's pkg/cmd/auth/cani.go).
@@ -69,7 +69,7 @@ class Question(NamedTuple):
 
 
 class QueueAuthorizer:
-    """Answers requests to the path /authorize; see `endpoints.Handle`."""
+    """Answers requests to /authorize; see `endpoints.Handle`."""
 
     def __init__(self, engine: Engine, records: QueueRecords, settings: Authorization) -> None:
         """Create an authorizer.
@@ -107,7 +107,7 @@ class QueueAuthorizer:
         served, revision = self._decider.served(), self._engine.snapshot.policy.revision
         path = served.partition.canonical_path(question.queue)
         if path is None:
-            return _answer(version, "the name cannot be the path of a queue")
+            return _answer(version, "the name cannot be a queue path")
         check = RequiredCheck(
             QUESTIONS,
             question.queue,

@@ -149,7 +149,7 @@ def _hint(user: str, check: RequiredCheck, partition: str, grant: MissingGrant |
 
 
 def refusal(obstacle: Obstacle) -> str:
-    """Return why an object with an obstacle is refused, or would be refused in the mode `deny`."""
+    """Return why an object with an obstacle is refused, or would be refused in `deny` mode."""
     if obstacle.scheduler in ("", UNQUEUED):
         return obstacle.message
     return f"{obstacle.where}: {obstacle.message}"

@@ -33,7 +33,7 @@ class MissingGrant(NamedTuple):
     """Empty for all queues of the kind."""
     user: str
     name_in_questions: str | None
-    """What callers of queuegate call the user; None if they cannot name the user."""
+    """The name by which callers of queuegate know the user; None if they cannot name the user."""
 
     @classmethod
     def of(cls, path: str, user: str, grants: NamedGrants) -> Self | None:

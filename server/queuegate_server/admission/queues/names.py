@@ -47,7 +47,7 @@ class AmbiguousNames(ValueError):
         if more:
             names.append(f"and {more} more {'name' if more == 1 else 'names'}")
         super().__init__(
-            f"{self.reason}, and {'; '.join(names)}: rename all but one queue of each name"
+            f"{self.reason}, and {'; '.join(names)}: rename all but one queue with each name"
         )
 
 
@@ -95,7 +95,7 @@ class QueueNames:
 
         A flat name that the policy lacks refers to a missing queue directly below the scheduler's
         path, so it is decided like any missing queue. A name for YuniKorn refers to the queue that
-        the placement rule `provided` selects if the rule has no parent; `review_policy` warns about
+        the `provided` placement rule selects if the rule has no parent; `review_policy` warns about
         other rules.
 
         Args:
@@ -182,7 +182,7 @@ class QueueNames:
             if f"{path}{SEPARATOR}".startswith(f"{other}{SEPARATOR}"):
                 raise InvalidQueueName(
                     f"{_shortened(name)!r} is below {other}, where the policy has the queues of"
-                    f" {subtree.scheduler}: name a queue of YuniKorn"
+                    f" {subtree.scheduler}: name a YuniKorn queue"
                 )
         return path
 
@@ -219,7 +219,7 @@ def _pattern(template: str, namespace: str) -> re.Pattern[str]:
 
 def invalid(name: str, remedy: str) -> InvalidQueueName:
     """Return the error for a name that no queue has."""
-    return InvalidQueueName(f"{_shortened(name)!r} cannot be the name of a queue: {remedy}")
+    return InvalidQueueName(f"{_shortened(name)!r} cannot be a queue name: {remedy}")
 
 
 def _level(name: str) -> str:

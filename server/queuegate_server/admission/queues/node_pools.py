@@ -1,6 +1,6 @@
 """Finds node pools and projects that KAI may combine with those of another object. Pure.
 
-KAI builds the name PROJECT-NODEPOOL from the pod's node pool and the label `project` of the pod's
+KAI builds the name PROJECT-NODEPOOL from the pod's node pool and the `project` label of the pod's
 top owner or, if the owner lacks it, of the pod, unless either of them has a queue label
 (`CalcPodGroupQueue` in `default_grouper.go`).
 

@@ -81,7 +81,7 @@ def _too_wide(pattern: str, compiled: Any) -> str:
         return "also matches longer names that contain a match"
     for namespace in _namespaces(pattern):
         if compiled.search(f"{SERVICE_ACCOUNT}{namespace}:{_NO_ACCOUNT}"):
-            return f"matches every account of the namespace {namespace}"
+            return f"matches every account in the namespace {namespace}"
     for part in filter(_WIDE.fullmatch, _parts(pattern)):
         return f"contains {quoted(part)}, so it also matches names that it does not spell out"
     return ""
@@ -128,7 +128,7 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str
         return _may_fetch(operator) if operator.fetched else None
     reason = (
         f"matches the account of {operator.name}, which creates objects from kinds that are not"
-        f" checked: {_listed(missing)}; everyone who may create one may use every queue"
+        f" checked: {_listed(missing)}; anyone who may create one may use any queue"
     )
     place = f"{{kind: {'/'.join(missing[0])}, field: spec.queue}}"
     remedy = (
@@ -139,12 +139,12 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str
 
 
 def _may_fetch(operator: Operator) -> tuple[str, str]:
-    """Return why the account of an operator that fetches templates may use queues that nobody has
-    checked, and the remedy.
+    """Return why an operator that fetches templates may use queues that nobody has checked, and
+    the remedy.
     """
     reason = (
         f"matches the account of {operator.name}, which may fetch {operator.fetched}, where this"
-        " webhook checks no queues; everyone who may refer to one may use every queue"
+        " webhook checks no queues; anyone who may refer to one may use any queue"
     )
     acls = "list the account in the ACLs of its queues instead"
     if operator.condition:

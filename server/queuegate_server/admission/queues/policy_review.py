@@ -35,7 +35,7 @@ from queuegate_server.settings.queue_schedulers import Mode
 from queuegate_server.settings.source_map import SourceMap, error_in
 
 MAX_READ_BYTES: Final = 256 * 1024
-"""The maximum size of a text that is read again for its placement rules and for positions, in a
+"""The maximum size of a policy that is read again for its placement rules and for positions, in a
 process that serves reviews. Reading it blocks the event loop."""
 NO_LIMIT: Final = sys.maxsize
 NO_FILE: Final = SourceMap("settings", None)
@@ -62,7 +62,7 @@ def review_settings(settings: Settings, source_map: SourceMap = NO_FILE) -> Iter
             yield source_map.warning(
                 ("admission", name),
                 "no policy is configured, so the embedded default decides",
-                "set policy.path, or policy.configs for the ConfigMaps of YuniKorn",
+                "set policy.path, or policy.configs for YuniKorn's ConfigMaps",
             )
     queues = admission.queues
     if queues is None:
@@ -88,14 +88,14 @@ def review_policy(
 ) -> Generator[None, None, list[Diagnostic]]:
     """Return errors if the settings cannot be used with valid policies, and warnings about both.
 
-    Runs in short steps, except while it reads texts again. Indexes the queues for `QueueNames`.
+    Runs in short steps, except while it reads policies again. Indexes the queues for `QueueNames`.
 
     Args:
         settings: The settings of a webhook.
         partitions: The partitions of all policies.
-        texts: The policies' texts; None if they are not available.
-        max_bytes: The maximum size of a text that is read again. Errors about a longer text have no
-            line, and it causes no warnings.
+        texts: The policies' text; None if it is not available.
+        max_bytes: The maximum size of a policy that is read again. Errors about a longer one have
+            no line, and it causes no warnings.
         source_map: The origins of the settings.
     """
     found: list[Diagnostic] = []
@@ -214,7 +214,7 @@ def _missing_unqueued(
 
 
 def _opened(texts: ParseJob | None, max_bytes: int) -> Iterator[tuple[PolicyText, OpenedText]]:
-    """Yield the texts of at most this size that are not in an unreadable envelope."""
+    """Yield the policies of at most this size that are not in an unreadable envelope."""
     for text in texts.texts if texts is not None else ():
         name, data = text.policy
         if len(data) <= max_bytes:
@@ -264,7 +264,7 @@ def _placement_warnings(
     A filter passes some users' applications to the next rule. A parent adds levels to names that do
     not begin with `root.`.
 
-    Without rules, YuniKorn uses the rule `provided` (`buildRules` in yunikorn-core's
+    Without rules, YuniKorn uses the `provided` rule (`buildRules` in yunikorn-core's
     `pkg/scheduler/placement/placement.go`).
     """
     if (text.format or opened_policy_format(opened)) != YUNIKORN:

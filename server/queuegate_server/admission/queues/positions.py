@@ -1,4 +1,4 @@
-"""Positions in an object, and the texts of values. Pure."""
+"""Positions in an object, and values as text. Pure."""
 
 from typing import Final, NamedTuple
 
@@ -19,7 +19,7 @@ MAPS: Final = frozenset({LABELS, ANNOTATIONS, LABELS_FROM, SPARK_CONF, FLINK_CON
 
 
 class Trail(NamedTuple):
-    """The position of a node. It is converted to text only if a name is found, because the texts of
+    """The position of a node. It is converted to text only if a name is found, because the text of
     all nodes would exhaust the memory if long keys have many members below them.
     """
 
@@ -66,7 +66,7 @@ def text_of(value: object) -> str:
 
 
 def has_expression(text: str) -> bool:
-    """Return whether a text contains an expression that an operator evaluates."""
+    """Return whether a string contains an expression that an operator evaluates."""
     return any(start in text for start in _EXPRESSIONS)
 
 

@@ -41,7 +41,7 @@ _FLINK_KEY: Final = re.compile(
 """A Flink property that sets pod labels or annotations: all of them, or the one whose key
 follows."""
 _FLINK_TEMPLATE: Final = "kubernetes.pod-template-file"
-"""The prefix of the names of properties that contain the path of a pod template."""
+"""The prefix of properties that contain the path of a pod template."""
 _FLINK: Final = "kubernetes."
 _APPLICATION: Final = "mainApplicationFile"
 _ARGUMENTS: Final = "arguments"
@@ -74,7 +74,7 @@ Found = Property | Unreadable | None
 
 @dataclass(slots=True)
 class TextCount:
-    """Counts the texts with labels or annotations in an object, to limit the time they take."""
+    """Counts the strings with labels or annotations in an object, to limit the time they take."""
 
     texts: int = 0
 
@@ -117,7 +117,7 @@ def in_flink_configuration(configuration: Mapping[str, Any], count: TextCount) -
 
     Args:
         configuration: The properties.
-        count: Counts the texts in all properties of the object. Those after the first
+        count: Counts the strings in all properties of the object. Those after the first
             MAX_PROPERTY_TEXTS are unreadable.
     """
     waiting = [("", iter(configuration.items()))]
@@ -153,7 +153,7 @@ def _may_be_flink(name: str) -> bool:
 
 
 def _in_text(name: str, map_name: str, text: str) -> Iterator[Property | Unreadable]:
-    """Yield the entries in a text, as each version of Flink may read them."""
+    """Yield the entries in a string, as each version of Flink may read them."""
     pairs: list[tuple[str, str]] = []
     is_readable = False
     if len(text) <= MAX_PROPERTY_TEXT and text.count(",") + text.count("\n") < MAX_PROPERTY_ENTRIES:
@@ -170,7 +170,7 @@ def _in_text(name: str, map_name: str, text: str) -> Iterator[Property | Unreada
 
 
 def flink_pairs(text: str) -> list[tuple[str, str]]:
-    """Return the entries in a text such as `k1:v1,k2:v2`, without surrounding blanks.
+    """Return the entries in a string such as `k1:v1,k2:v2`, without surrounding blanks.
 
     Parts may be quoted with single or double quotes; a doubled quote stands for the quote. Quotes
     are removed from an entry before it is split into key and value.
@@ -188,7 +188,7 @@ def flink_pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _split(text: str, delimiter: str) -> list[str]:
-    """Split a text at a delimiter outside quotes. Raises ValueError."""
+    """Split a string at a delimiter outside quotes. Raises ValueError."""
     parts = []
     position = 0
     while position <= len(text):

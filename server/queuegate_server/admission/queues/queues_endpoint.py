@@ -1,4 +1,4 @@
-"""The webhook's endpoint /queues."""
+"""The webhook's /queues endpoint."""
 
 import logging
 from typing import Final
@@ -14,7 +14,7 @@ _MAX_LOGGED: Final = 1_000
 
 
 class QueueEndpoint:
-    """Answers requests to the path /queues; see `endpoints.Handle`."""
+    """Answers requests to /queues; see `endpoints.Handle`."""
 
     def __init__(self, reviewer: QueueReviewer) -> None:
         self._reviewer = reviewer

@@ -21,7 +21,7 @@ _QUOTAS: Final = LEVELS["koordinator"]
 OF_NAMESPACE: Final = "namespacequeues"
 """The level, and the resource, of Volcano's namespaced queues."""
 NAMESPACE_PREFIX: Final = "namespace/"
-"""What Volcano's names of queues of that level begin with."""
+"""The prefix of Volcano's names for queues at that level."""
 _REMEDY: Final = "write the name of a Kubernetes object, with at most 64 characters"
 
 
@@ -76,7 +76,7 @@ class RbacQueueNames(QueueNames):
             return found.template, name
         kind = LEVELS.get(found.scheduler)
         if kind is None:
-            raise invalid(name, f"Kubernetes' RBAC grants no queues of {found.scheduler}")
+            raise invalid(name, f"Kubernetes' RBAC cannot grant queues of {found.scheduler}")
         if found.scheduler == "volcano" and name.startswith(NAMESPACE_PREFIX):
             return OF_NAMESPACE, name.removeprefix(NAMESPACE_PREFIX)
         return kind, name

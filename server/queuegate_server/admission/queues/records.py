@@ -34,7 +34,7 @@ _RECORD_BYTES: Final = 512
 """The approximate size of an audit record."""
 _DENIALS: Final = frozenset({"denied", "refused"})
 _MAX_TEXT: Final = 1_024
-"""The maximum length of a text in an audit record."""
+"""The maximum length of a string in an audit record."""
 
 
 class QueueRecords:

@@ -190,7 +190,7 @@ def _response(
     denied: Sequence[tuple[RequiredCheck, Decision]],
     usable: Usable,
 ) -> AdmissionResponse:
-    """Deny if any failure has the mode `deny`; otherwise allow, with a warning for each failure."""
+    """Deny if any failure is in `deny` mode; otherwise allow, with a warning for each failure."""
     name, grants = partition.name, partition.named_grants
 
     def grant(check: RequiredCheck) -> MissingGrant | None:

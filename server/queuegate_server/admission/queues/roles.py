@@ -17,10 +17,10 @@ from queuegate_server.admission.queues.kinds import KNOWN_KINDS, Kind
 
 METADATA: Final = "metadata"
 _METADATA_OF_PODS: Final = "Metadata"
-"""The name endings of members that hold pod metadata, such as Argo's `podMetadata`."""
+"""The suffixes of members that hold pod metadata, such as Argo's `podMetadata`."""
 _SELECTORS: Final = ("selector", "Selector")
-"""The name endings of members whose labels describe other objects. Metadata below them is still
-searched, because users choose the keys in some maps of templates, such as Kubeflow's
+"""The suffixes of members whose labels describe other objects. Metadata below them is
+still searched, because users choose the keys in some maps of templates, such as Kubeflow's
 `pytorchReplicaSpecs`."""
 _SPEC: Final = "spec"
 _TEMPLATES: Final = ("template", "jobTemplate")
@@ -30,8 +30,8 @@ _SPARK_PODS: Final = frozenset({"driver", "executor"})
 _HEAD_GROUP: Final = "headGroupSpec"
 """A member of a RayCluster that has labels for a pod."""
 _SETS_OF_PODS: Final = frozenset({"cliques", "markerPolicy", "podSetInfos", "workerGroupSpecs"})
-"""Lists in Grove's kinds, Kruise's PodProbeMarker, an AppWrapper and a RayCluster whose items have
-labels for pods."""
+"""Lists whose items have labels for pods, in Grove's kinds, Kruise's PodProbeMarker, an AppWrapper
+and a RayCluster."""
 _LABELS_OF_PODS: Final = frozenset(
     {
         "apps.openshift.io",
@@ -97,7 +97,7 @@ def role_of(
     is_object: bool,
     in_spark: bool,
 ) -> MapRole:
-    """Return the role of a member of a map.
+    """Return the role of a map's member.
 
     Args:
         name: The member's name.
@@ -129,7 +129,7 @@ def role_of(
 
 
 def role_of_items(name: str, owner: Kind) -> MapRole:
-    """Return the role of the items of a list.
+    """Return the role of a list's items.
 
     Args:
         name: The name of the member that holds the list.
@@ -144,7 +144,7 @@ def _is_of_pods(owner: Kind) -> bool:
 
 
 def _role_of_metadata(members: Mapping[str, Any], above: str) -> MapRole:
-    """Return the role of metadata below the object's own.
+    """Return the role of metadata below an object's top-level metadata.
 
     Such metadata is treated as pod metadata unless it certainly belongs to a volume claim, or to a
     Job or another object with a template. The members with pod templates have various names, and a

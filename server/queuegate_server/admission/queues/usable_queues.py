@@ -108,6 +108,6 @@ class _Search:
             await pace.pause_if_due()
 
     def result(self) -> Usable:
-        """Return what has been found."""
+        """Return the result so far."""
         is_complete = self._next >= self._end
         return Usable(self._found[:MAX_COUNTED], is_complete and len(self._found) <= MAX_COUNTED)

@@ -159,7 +159,7 @@ def _hidden(kind: Kind, node: Node, places: Places) -> Iterator[QueueName | None
 
 
 def _hides(stands_for: str, text: str) -> bool:
-    """Return whether a text, or a map in its place, hides queue names."""
+    """Return whether a string, or a map in its place, hides queue names."""
     if stands_for == PATCH:
         # A patch may name labels and annotations in a path or a value, possibly escaped, or copy
         # them.
@@ -170,7 +170,7 @@ def _hides(stands_for: str, text: str) -> bool:
 def _fields(
     value: object, path: Sequence[str], trail: Trail | None
 ) -> Iterator[tuple[str, Trail | None]]:
-    """Yield the texts at a path, in each item of lists along it, and an empty text per item."""
+    """Yield the strings at a path, in each item of lists along it, and an empty string per item."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             below = Trail(trail, number)

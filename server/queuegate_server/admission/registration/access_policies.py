@@ -58,9 +58,9 @@ def access_policies(
     """Yield a policy and its binding for each kind of queue that the settings check.
 
     Args:
-        settings: The section `admission.queues` of the settings.
+        settings: The `admission.queues` section of the settings.
         rbac: How RBAC grants queues.
-        name: The prefix of the names of all objects.
+        name: The name prefix of all objects.
     """
     places = build_places(settings)
     for kind in KINDS:

@@ -56,7 +56,7 @@ CONTENT_CHANGES: Final = (
     '!(member == "metadata" || member == "status" && has(request.subResource))\n'
     "&& object[?member] != oldObject[?member])))"
 )
-"""A member of an object other than its metadata changes. A change of its status is included unless
+"""A member of an object other than its metadata changes. A change to its status is included unless
 the status has its own subresource: some operators, such as Argo's, take pod templates from the
 status."""
 _OWNERS: Final = ".?metadata.?ownerReferences"

@@ -45,7 +45,7 @@ def webhook_configurations(
     """Return the configurations that fit the settings.
 
     Args:
-        admission: The section `admission` of the settings.
+        admission: The `admission` section of the settings.
         service: How the API server reaches the webhook.
         name: The name of the configurations; the one for /queues gets the suffix `-queues`.
     """

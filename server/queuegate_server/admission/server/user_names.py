@@ -10,7 +10,7 @@ _MAX_SHORT: Final = 256
 
 
 def name_fault(text: str) -> str:
-    """Return why a text cannot be the name of a user or group, such as `is empty`, or ""."""
+    """Return why a string cannot be the name of a user or group, such as `is empty`, or ""."""
     if len(text) <= _MAX_SHORT and text.isprintable():
         return "" if text else "is empty"
     if len(text.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:

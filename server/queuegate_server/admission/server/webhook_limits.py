@@ -56,9 +56,9 @@ MAX_FOUND: Final = 1_000
 MAX_PROPERTY_TEXT: Final = 4 * 1024
 """The maximum length of a property's text with labels or annotations, in characters."""
 MAX_PROPERTY_ENTRIES: Final = 100
-"""The maximum number of entries in such a text. Each takes up to 20 µs."""
+"""The maximum number of entries in such a property. Each takes up to 20 µs."""
 MAX_PROPERTY_TEXTS: Final = 8
-"""The maximum number of such texts in an object. A FlinkDeployment has up to four."""
+"""The maximum number of such properties in an object. A FlinkDeployment has up to four."""
 MAX_QUEUES: Final = 64
 """The maximum number of different queues in an object."""
 MAX_NAME_BYTES: Final = 1_024

@@ -39,7 +39,7 @@ _OUTCOMES: Final = {
     StepOutcome.EMPTY: "grants nothing",
     StepOutcome.RECOVERY_QUEUE: "access to the recovery queue is never granted",
     StepOutcome.ACLS_DISABLED: "ACLs are not enforced (yarn.acl.enable)",
-    StepOutcome.CLUSTER_ADMIN: "lists an administrator of the cluster",
+    StepOutcome.CLUSTER_ADMIN: "lists a cluster administrator",
 }
 _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
 

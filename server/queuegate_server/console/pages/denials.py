@@ -18,7 +18,7 @@ DENIED: Final = "denied"
 ERROR: Final = "error"
 _MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
 _EXPLAIN: Final = "Explain"
-"""The prefix of the names of methods that explain decisions, which the Access page calls."""
+"""The prefix of the methods that explain decisions, which the Access page calls."""
 _CONCURRENT: Final = 2
 _QUERY: Final = ("partition", "user", "queue", "access")
 _SHOWN: Final = (

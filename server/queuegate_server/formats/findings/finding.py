@@ -1,4 +1,4 @@
-"""The entries of the tables of findings."""
+"""The entries in the tables of findings."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -53,7 +53,7 @@ SUBJECTS: Final[Mapping[str, Mapping[str, Finding]]] = MappingProxyType(
         "spark-defaults.conf": _read("spark.toml"),
         "Kubernetes' RBAC": _read("kubernetes.toml"),
         "A policy and a list of users": _read("users.toml"),
-        "Claims, and tests of policies": _read("claims_and_tests.toml"),
+        "Claims, and policy tests": _read("claims_and_tests.toml"),
         "Kinds of findings with other messages": _read("commands.toml"),
     }
 )

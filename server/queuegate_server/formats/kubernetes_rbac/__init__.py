@@ -1,1 +1,1 @@
-"""Reads the RBAC of a Kubernetes cluster as a policy for its queues."""
+"""Reads a Kubernetes cluster's RBAC as a policy for its queues."""

@@ -1,8 +1,8 @@
-"""Compiles the objects of a cluster into a partition, and updates it when they change.
+"""Compiles a cluster's objects into a partition, and updates it when they change.
 
 Each ACL depends only on the bindings of one or two targets (`grants.py`). A changed binding thus
 affects only the ACLs of its targets, and the new partition shares all other queues with the old
-one. To load a whole cluster, an empty one is changed.
+one. A whole cluster is loaded as a change to an empty one.
 """
 
 import bisect
@@ -37,7 +37,7 @@ _MASTERS_ACL: Final = Acl(
     origins=Origins(groups={MASTERS: ("the API server, which allows this group everything",)}),
 )
 _DEPTH: Final = 4
-"""The number of levels of the deepest path."""
+"""The number of levels in the deepest path."""
 _FEW_PATHS: Final = 32
 """The maximum number of new and removed paths that are handled one by one; more are merged."""
 _SORTED_AT_ONCE: Final = 4_096
@@ -58,7 +58,7 @@ class ObjectChanges:
 
 
 class RbacCompiler:
-    """Keeps the partition of a cluster up to date. Must not be used after an exception.
+    """Keeps a cluster's partition up to date. Must not be used after an exception.
 
     The place of a queue, or of a level above it, is the target of the bindings that grant it.
     """

@@ -1,4 +1,4 @@
-"""Computes what the bindings of a cluster grant, and what a change of a role or binding affects.
+"""Computes what a cluster's bindings grant, and what a change to a role or binding affects.
 
 Each binding grants its subjects some targets, which depend only on the binding and its role. A user
 who may write bindings in a namespace can multiply subjects by names, so each namespace has a limit:
@@ -19,7 +19,7 @@ from queuegate.policy.reach import SubjectKind
 from queuegate_server.formats.kubernetes_rbac.objects import Binding, Key, RbacRole
 
 MAX_NAMESPACE_GRANTS: Final = 50_000
-"""The maximum number of pairs of a subject and a target in the bindings of a namespace, and in all
+"""The maximum number of subject-target pairs in the bindings of a namespace, and in all
 ClusterRoleBindings."""
 MAX_GRANTS: Final = 2_000_000
 """The maximum number of such pairs in a cluster."""
@@ -33,7 +33,7 @@ Grants = tuple[tuple[Kind, str], ...]
 
 
 class TooManyGrants(Exception):
-    """The bindings of a cluster grant more than `MAX_GRANTS`."""
+    """The cluster's bindings grant more than `MAX_GRANTS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RbacOptions:
     objects of their namespace."""
     users_prefix: str = ""
     groups_prefix: str = ""
-    """What the API server puts before names of users and groups, which requests and directories
+    """What the API server puts before the names of users and groups, which requests and directories
     lack."""
 
     def has_namespaces(self, kind: Kind) -> bool:
@@ -83,7 +83,7 @@ def role_grants(role: RbacRole, options: RbacOptions) -> Generator[None, None, G
 
 
 class GrantTable:
-    """The bindings of a cluster, by target."""
+    """A cluster's bindings, by target."""
 
     def __init__(self, options: RbacOptions) -> None:
         self._options = options
@@ -250,5 +250,5 @@ def bindings_of(namespace: str) -> str:
 
 
 def digest(value: object) -> int:
-    """Return the SHA-256 of a value, which consists of tuples and texts, as a number."""
+    """Return the SHA-256 of a value, which consists of tuples and strings, as a number."""
     return int.from_bytes(hashlib.sha256(json.dumps(value).encode()).digest())

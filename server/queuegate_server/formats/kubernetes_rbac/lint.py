@@ -1,4 +1,4 @@
-"""Finds probable mistakes in the RBAC of a cluster, and grants that are wider than they look."""
+"""Finds probable mistakes in a cluster's RBAC, and grants that are wider than they look."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class _Linter:
 
     @cached_property
     def _names(self) -> dict[tuple[str, str], set[str]]:
-        """The names of queues by the level of their kind and namespace, and without namespace."""
+        """Queue names by the level of their kind and namespace, and without namespace."""
         names: dict[tuple[str, str], set[str]] = {}
         for kind, namespace, name in self.objects.queues:
             for above in (namespace, ""):

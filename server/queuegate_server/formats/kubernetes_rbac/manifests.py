@@ -63,17 +63,17 @@ class ManifestFiles:
 
 
 def are_manifests(data: bytes) -> bool:
-    """Return whether a text is one that `ManifestFiles` has read."""
+    """Return whether a string was read by `ManifestFiles`."""
     return data.startswith(_MAGIC)
 
 
 def has_rbac(data: bytes) -> bool:
-    """Return whether a text has an object of Kubernetes' RBAC, or looks as if it had."""
+    """Return whether a string contains a Kubernetes RBAC object, or appears to."""
     return are_manifests(data) or _RBAC.search(data) is not None
 
 
 def split(data: bytes, file: str) -> Iterator[Manifest]:
-    """Yield the files in a text of `ManifestFiles`, or any other text as one file.
+    """Yield the files in a string that `ManifestFiles` has read, or any other string as one file.
 
     Raises ParseError if the text is damaged.
     """

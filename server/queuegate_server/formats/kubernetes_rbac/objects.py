@@ -1,4 +1,4 @@
-"""Reads the objects of a cluster that determine who may use its queues: roles, bindings and queues.
+"""Reads the objects that determine who may use a cluster's queues: roles, bindings and queues.
 
 The fields and their validation are those of Kubernetes' `pkg/apis/rbac`. Other kinds are skipped.
 """
@@ -121,7 +121,7 @@ class QueueObject(NamedTuple):
 
 @dataclass(slots=True)
 class Objects:
-    """The objects of a cluster."""
+    """A cluster's objects."""
 
     roles: dict[Key, RbacRole] = field(default_factory=dict)
     bindings: dict[Key, Binding] = field(default_factory=dict)

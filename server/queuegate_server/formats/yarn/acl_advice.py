@@ -48,7 +48,7 @@ def advice(text: str, semantics: Semantics, known: frozenset[str]) -> Finding | 
 
 
 def _ambiguities(text: str, semantics: Semantics, known: frozenset[str]) -> Iterator[Finding]:
-    """Yield warnings about a text that Hadoop's code and its documentation read differently."""
+    """Yield warnings about an ACL that Hadoop's code and its documentation read differently."""
     if _LINE_BREAK_OR_TAB.search(text):
         # The first space of the indentation separates users from groups.
         yield finding("line-break-in-acl")

@@ -1,4 +1,4 @@
-"""The readers of YARN's schedulers' files."""
+"""Readers for the files of YARN's schedulers."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

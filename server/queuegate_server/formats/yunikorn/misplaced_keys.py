@@ -1,4 +1,4 @@
-"""Says where a key of a queues.yaml belongs that was found in the wrong place."""
+"""Says where a misplaced key in a queues.yaml belongs."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -35,8 +35,7 @@ _INSIDE: Final = {
     "a placement rule": ("a filter",),
     "a filter": ("a placement rule",),
 }
-"""The places where a key is more likely to belong than in the first one, by the mapping that
-contains it."""
+"""The places that take precedence over the first one, by the mapping that contains the key."""
 _IN_MANY_PLACES: Final = frozenset({"name", "type"})
 
 

@@ -23,7 +23,7 @@ from queuegate_server.formats.yunikorn.value_readers import (
 )
 
 Texts = dict[str, ScalarNode]
-"""Texts by name, such as properties."""
+"""Strings by name, such as properties."""
 Quantities = Texts
 """Unparsed amounts by resource name."""
 

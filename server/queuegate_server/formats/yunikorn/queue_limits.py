@@ -1,4 +1,4 @@
-"""Checks the limits of users and groups in queues.
+"""Checks the queues' limits for users and groups.
 
 The rules follow `checkLimitsStructure`, `checkLimits`, `checkLimitResource` and
 `checkLimitMaxApplications` in YuniKorn's `configvalidator.go`.

@@ -154,7 +154,7 @@ class Fields:
         return None
 
     def texts(self, key: str, node: Node) -> list[ScalarNode] | None:
-        """Return the texts in the list; None if the list is null or invalid."""
+        """Return the strings in the list; None if the list is null or invalid."""
         items = self.items(key, node)
         if items is None:
             return None
@@ -162,7 +162,9 @@ class Fields:
         return [text for text in texts if text is not None]
 
     def text_map(self, key: str, node: Node) -> dict[str, ScalarNode] | None:
-        """Return the mapping's texts (null becomes ""); None if the mapping is null or invalid."""
+        """Return the mapping's strings (null becomes ""); None if the mapping is null or
+        invalid.
+        """
         mapping = self.mapping(key, node)
         if mapping is None:
             return None

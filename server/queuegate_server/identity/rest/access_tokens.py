@@ -53,10 +53,10 @@ cause again, with the advice about each."""
 
 
 class Credentials(Protocol):
-    """A source of the header Authorization."""
+    """A source of the Authorization header."""
 
     async def header(self) -> str:
-        """Return the value of the header Authorization. Raises RequestFault."""
+        """Return the value of the Authorization header. Raises RequestFault."""
 
     def drop(self, header: str) -> None:
         """Forget a header that the API has rejected, unless it has already been replaced."""
@@ -105,7 +105,7 @@ class TokenCache:
         self._flights: SingleFlight[_Cached] = SingleFlight(self._request, clock)
 
     async def header(self) -> str:
-        """Return the value of the header Authorization. Raises RequestFault."""
+        """Return the value of the Authorization header. Raises RequestFault."""
         cached, now = self._cached, self._clock()
         if cached is not None and now < cached.expires_at:
             is_due = now >= max(cached.renew_at, self._renew_after)
@@ -128,7 +128,7 @@ class TokenCache:
         await self._flights.close()
 
     async def _request(self, _: Flight) -> _Cached:
-        """Request a token, but not again with credentials that were rejected a short while ago."""
+        """Request a token, unless its credentials were rejected recently."""
         version = await self._version()
         if self._rejection is not None:
             until, rejected, fault = self._rejection
@@ -155,7 +155,7 @@ class FileToken:
     Args:
         file: The file.
         setting: The setting that names it, for messages.
-        scheme: The scheme in the header Authorization.
+        scheme: The scheme in the Authorization header.
         clock: A monotonic clock, in seconds.
     """
 
@@ -176,7 +176,7 @@ class FileToken:
         self._rejected_until = -math.inf
 
     async def header(self) -> str:
-        """Return the value of the header Authorization. Raises RequestFault."""
+        """Return the value of the Authorization header. Raises RequestFault."""
         now = self._clock()
         is_due = now - self._checked >= FILE_CHECK_SECONDS
         if is_due or now < self._rejected_until or not self._header:
@@ -193,7 +193,7 @@ class FileToken:
         return self._header
 
     def drop(self, header: str) -> None:
-        """Do not send a token again that the API has rejected, unless it has been replaced."""
+        """Do not resend a token that the API has rejected, unless it has been replaced."""
         if header == self._header:
             self._rejected_until = self._clock() + REJECTED_SECONDS
 

@@ -1,4 +1,4 @@
-"""Limits on the answers of an identity provider. The setting `max_groups` is another one. An answer
+"""Limits on the answers of an identity provider. The `max_groups` setting is another. An answer
 beyond a limit is a fault and is never shortened; too many changes count as affecting all users.
 """
 

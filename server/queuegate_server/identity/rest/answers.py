@@ -1,4 +1,4 @@
-"""Reads answers of an API: bounded bodies, JSON of the expected shape, and requested pauses."""
+"""Reads an API's answers: bounded bodies, JSON of the expected shape, and requested pauses."""
 
 import json
 import math
@@ -33,7 +33,7 @@ _TOO_MANY_REQUESTS: Final = 429
 _UNAVAILABLE: Final = 503
 _GONE: Final = 410
 _RESYNC_CODES: Final = frozenset({"syncstatenotfound", "resyncrequired"})
-"""Errors of Microsoft Graph if a delta query cannot be continued."""
+"""Microsoft Graph's errors for a delta query that cannot be continued."""
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -51,7 +51,7 @@ class HttpAnswer:
     """Parts of the request that messages must not contain."""
 
     def for_message(self, text: object) -> str:
-        """Return part of a text in the answer for a message, without secrets."""
+        """Return part of a string in the answer, for a message, without secrets."""
         return for_message(text, self.secrets)
 
 
@@ -97,7 +97,7 @@ def check_answer(answer: HttpAnswer, right: str = "") -> None:
         raise Throttled(f"{what}: the server is throttling requests ({status})")
     if 300 <= status < 400:  # noqa: PLR2004
         raise RequestFault(
-            f"{what}: the server redirects ({status}), which is not followed",
+            f"{what}: the server sent a redirect ({status}), which is not followed",
             "set the address to the target of the redirect, if you trust it",
         )
     reason = _reason(answer)
@@ -119,7 +119,7 @@ def check_answer(answer: HttpAnswer, right: str = "") -> None:
 def decoded(answer: HttpAnswer) -> Any:
     """Return the JSON in a successful answer. Raises RequestFault.
 
-    Commas and opening brackets are counted first, those in texts included. JSON has at most one
+    Commas and opening brackets are counted first, including those in strings. JSON has at most one
     more value than it has of these.
     """
     kind = answer.headers.get("content-type", "").partition(";")[0].strip()
@@ -148,7 +148,7 @@ def decoded_small(answer: HttpAnswer) -> Any:
 
 
 def text_field(item: object, key: str, what: str) -> str:
-    """Return a text in a JSON object. Raises RequestFault if it is missing, empty or too long."""
+    """Return a string in a JSON object. Raises RequestFault if it is missing, empty or too long."""
     value = item.get(key) if isinstance(item, dict) else None
     if not isinstance(value, str):
         raise RequestFault(f"{what}: an item has no usable {key}")
@@ -161,7 +161,9 @@ def text_field(item: object, key: str, what: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text can be a name: not empty, no control characters, no lone surrogates."""
+    """Return whether a string can be a name: not empty, no control characters, no lone
+    surrogates.
+    """
     return bool(text) and (text.isprintable() or not _UNPRINTABLE.search(text))
 
 

@@ -88,7 +88,7 @@ def _rsa_key(content: bytes) -> "RSAPrivateKey | None":
 async def signed_assertion_form(
     file: Path, setting: str, parse: Callable[[bytes], SigningKey], client: str, audience: str
 ) -> dict[str, str]:
-    """Sign an assertion; return the parameters of a request for a token that contain it.
+    """Sign an assertion; return the parameters of a token request that contain it.
 
     Raises RequestFault.
 
@@ -112,7 +112,7 @@ async def signed_assertion_form(
 
 
 def assertion_form(assertion: str) -> dict[str, str]:
-    """Return the parameters of a request for a token that contain a signed assertion."""
+    """Return the parameters of a token request that contain a signed assertion."""
     return {"client_assertion": assertion, "client_assertion_type": _JWT_BEARER}
 
 

@@ -14,7 +14,7 @@ class RequestFault(SourceFault):
 
 
 class UnusableAnswer(RequestFault):
-    """The provider has data about a user that must not be used. Other users are not affected.
+    """The provider's data about a user must not be used. Other users are not affected.
 
     Every fault that depends on users and groups is of this class. Otherwise, anyone who may edit
     some of them could open the circuit breaker.
@@ -47,7 +47,7 @@ class NotFound(RequestFault):
 
 
 def for_message(text: object, secrets: Iterable[str] = ()) -> str:
-    """Return the beginning of a text from the provider for use in a message; "" if it is not
+    """Return the beginning of a string from the provider, for use in a message; "" if it is not
     printable. Secrets that the text repeats in any common encoding are masked.
     """
     if not isinstance(text, str) or not text.isprintable():

@@ -53,7 +53,7 @@ async def offset_pages(
 
     Args:
         fetch: Returns the items at a position, given the position and their maximum number.
-        identity: Returns what identifies an item.
+        identity: Returns an item's identifier.
         size: The number of items per page, at least 2.
         what: What is read, for messages.
     """
@@ -78,7 +78,7 @@ async def linked_pages(
     Args:
         fetch: Returns a page and the address of the next one, or None, given an address.
         first: The address of the first page.
-        below: The beginning of the path of every page.
+        below: What the path of every page starts with.
         what: What is read, for messages.
     """
     url, seen = first, {str(first)}

@@ -71,7 +71,7 @@ class Provider(ABC):
         return names.keys()
 
     async def close(self) -> None:
-        """Cancel requests for tokens."""
+        """Cancel token requests."""
         await self.credentials.close()
 
 

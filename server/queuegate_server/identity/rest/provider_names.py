@@ -1,4 +1,4 @@
-"""Maps user names to the provider's, and checks names of groups."""
+"""Maps user names to the provider's, and checks group names."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -13,12 +13,12 @@ from queuegate_server.identity.rest.faults import RequestFault, UnusableAnswer
 from queuegate_server.identity.rest.provider_options import RestOptions
 
 MAX_USER_CHARS: Final = 256
-"""No provider has longer names of users."""
+"""No provider has longer user names."""
 MAX_FORMER_USERS: Final = 100_000
 MAX_FORMER_NAMES: Final = 4
 """The maximum number of names per user that are remembered."""
 _NAMES_PER_SEARCH: Final = 10
-"""Microsoft Graph takes at most 15 values for the operator `in`."""
+"""Microsoft Graph takes at most 15 values for the `in` operator."""
 _BYTES_PER_SEARCH: Final = 1000
 
 DISABLED: Final = NoSuchUser("the user's account is disabled", is_final=True)
@@ -32,7 +32,7 @@ IMPOSSIBLE: Final = NoSuchUser("no user of the provider can have this name", sou
 
 
 def segment(text: str) -> str:
-    """Encode a text as one segment of a path. Raises RequestFault for `.` and `..`.
+    """Encode a string as one path segment. Raises RequestFault for `.` and `..`.
 
     Dots cannot be encoded: servers treat %2E like a dot (RFC 3986, 6.2.2.2).
     """
@@ -67,7 +67,7 @@ def other_spelling(found: str, requested: str) -> NoSuchUser:
     """Return the outcome if the provider has found a user with another name.
 
     Args:
-        found: The provider's name of the user.
+        found: The provider's name for the user.
         requested: The name that was requested.
     """
     known, asked = found.casefold(), requested.casefold()

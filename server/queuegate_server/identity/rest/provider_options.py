@@ -55,7 +55,7 @@ def _parse_proxy(text: str) -> None:
         is_usable = url.scheme == "http" and url.raw_path in {"", "/"}
     if not is_usable:
         raise ValueError(
-            "is not the URL of a proxy: expected something like http://proxy.example.com:3128"
+            "is not a proxy URL: expected something like http://proxy.example.com:3128"
         )
 
 
@@ -76,7 +76,7 @@ def _check_suffix(text: str) -> str:
 
 
 def in_form(pattern: str, form: str) -> AfterValidator:
-    """Return a validator for texts that match a pattern. `form` says how to write them.
+    """Return a validator for strings that match a pattern. `form` says how to write them.
 
     Unlike with pydantic's own check, the message does not show the pattern.
     """

@@ -39,7 +39,7 @@ class RequestStatistics:
     """The resolver's counters since its creation. `observe/metrics.toml` describes them."""
 
     requests: dict[str, RequestCount] = field(default_factory=dict)
-    """The counters by what was requested."""
+    """The counters for each kind of request."""
 
     def count(self, step: RequestStep) -> None:
         """Count a request and add its duration."""

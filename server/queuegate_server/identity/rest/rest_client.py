@@ -50,9 +50,9 @@ _CLOSE_SECONDS: Final = 1.0
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _SECRETS: Final = ("client_secret", "client_assertion")
-"""Parameters of a request for a token that messages must not contain."""
+"""Parameters of a token request that messages must not contain."""
 _ISSUANCE: Final = "token"
-"""The name of requests for a token, and of their quota."""
+"""The name of token requests, and of their quota."""
 
 
 class RestClient:
@@ -140,7 +140,7 @@ class RestClient:
         Args:
             what: What is requested, for messages.
             url: The address, already encoded.
-            credentials: The source of the header Authorization. If the API rejects the header, it
+            credentials: The source of the Authorization header. If the API rejects the header, it
                 is renewed once.
             headers: Further headers.
             right: The right that the request needs, for messages.

@@ -1,1 +1,1 @@
-"""Follows the RBAC and the queues of a cluster through its API server."""
+"""Follows a cluster's RBAC and queues through its API server."""

@@ -1,4 +1,4 @@
-"""Where the API server is, and as whom it is asked: a pod's own account, or a kubeconfig.
+"""The API server's address, and the account used to call it: a pod's own, or one in a kubeconfig.
 
 All files are read again for each request, because tokens and certificates are rotated. Programs
 that print credentials (`exec`) are refused: they run with this process's rights, at any time.
@@ -135,7 +135,7 @@ class Kubeconfig:
         """Return a value; empty if there is none. Raises CannotAsk."""
         value = section.get(key) or ""
         if not isinstance(value, str):
-            raise self._fault(f"{key} is not a text")
+            raise self._fault(f"{key} is not text")
         return value
 
     def _bytes(self, section: _Section, key: str) -> bytes:

@@ -117,7 +117,9 @@ class ApiClient:
                     timeout=waits,
                 ) as response:
                     if response.headers.get("Content-Encoding", "identity") != "identity":
-                        raise ApiFault("the API server compressed its answer although it must not")
+                        raise ApiFault(
+                            "the API server compressed its answer although it was asked not to"
+                        )
                     if response.status != 200:  # noqa: PLR2004 - the only success
                         raise await _refusal(response)
                     yield response

@@ -1,4 +1,4 @@
-"""The RBAC and the queues of a cluster as one policy, which follows every change.
+"""A cluster's RBAC and queues as one policy, which follows every change.
 
 Changes are gathered while earlier ones are compiled and served. The policy counts as current as of
 a time only once all that was reported before that time is served.
@@ -57,7 +57,7 @@ class ClusterPolicy:
         """Create a policy that has not been read yet.
 
         Args:
-            account: Where the API server is, and as whom it is asked.
+            account: The API server's address, and the account used to call it.
             options: The options for reading RBAC.
             max_age: How long the policy may be used without a sign of life, in seconds.
             clock: As `boottime`.
@@ -93,7 +93,9 @@ class ClusterPolicy:
 
     @property
     def left_out(self) -> int:
-        """The number of namespaces and objects that grant nothing, because they grant too much."""
+        """The number of namespaces and objects that grant nothing, because they contain too many
+        grants.
+        """
         return len(self._left_out) + sum(len(each.oversized) for each in self.watches)
 
     async def run(self, publish: Publish) -> None:
@@ -123,7 +125,7 @@ class ClusterPolicy:
                 await run_with_pauses(self._compiler.apply(changes))
             except Exception as error:
                 failures += 1
-                _LOG.error("RBAC cannot be compiled, and is compiled again", exc_info=error)
+                _LOG.error("RBAC could not be compiled, and will be compiled again", exc_info=error)
                 self._start_again()
                 await asyncio.sleep(pauses.API_SERVER.after(failures))
                 continue

@@ -1,4 +1,4 @@
-"""Decodes the objects of an API server. Nothing that is read is trusted to have its type.
+"""Decodes objects from an API server. Nothing that is read is trusted to have its type.
 
 An answer is decoded in two parts: first where each object begins and ends, then one object after
 another, so that other work can run in between. An object with too many values to decode at once
@@ -139,7 +139,7 @@ _FAULTS: Final = (msgspec.DecodeError, msgspec.ValidationError, RecursionError, 
 
 
 def page(data: bytes, limit: int) -> ListPage:
-    """Decode a part of a list of at most `limit` objects. Raises ApiFault."""
+    """Decode one part of a list, with at most `limit` objects. Raises ApiFault."""
     try:
         if limit == 1 and len(data) > MAX_VALUES:
             # A list of unknown length could have millions of items.

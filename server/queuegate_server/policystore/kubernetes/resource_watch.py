@@ -239,7 +239,9 @@ class ResourceWatch:
         self.on_sign_of_life()
 
     async def _note_failure(self, error: Exception) -> None:
-        """Note why the objects cannot be followed. Queues of a kind that is not served are none."""
+        """Note why the objects cannot be followed. There are no queues of a kind that is not
+        served.
+        """
         if isinstance(error, NotServed) and self.resource.queue is not None:
             await self._replace({}, Pace())
             self._note_life(self.clock())
@@ -259,4 +261,4 @@ class ResourceWatch:
 
 def _check_names(names: int) -> None:
     if names > MAX_NAMES:
-        raise ApiFault(f"there are more than {MAX_NAMES} objects, and names in them")
+        raise ApiFault(f"there are more than {MAX_NAMES} objects and names in them")

@@ -26,14 +26,14 @@ def document(path: str, request: web.BaseRequest, public_url: str | None) -> byt
         public_url: The URL by which callers reach the port.
 
     Raises:
-        CallFailed: There is no such document, or the header `Host` is malformed.
+        CallFailed: There is no such document, or the `Host` header is malformed.
     """
     url = public_url or f"{request.scheme}://{request.headers.get('Host', '')}"
     try:
         url.encode()
         below = urlsplit(url).path
     except ValueError:
-        message = "the header Host must be a host name or an address"
+        message = "the Host header must be a host name or an address"
         raise CallFailed(HttpFailure(HTTPStatus.BAD_REQUEST, message)) from None
     # For an identifier with a path, the metadata is at the well-known path followed by that path.
     if path not in {OPENAPI, METADATA, METADATA + below}:

@@ -20,7 +20,7 @@ HTTP_STATUSES: Final = {
 }
 """HTTP statuses by gRPC status. Any other gRPC status maps to 500."""
 RETRIED: Final = frozenset({429, 503})
-"""The statuses with a header `Retry-After`."""
+"""The statuses with a `Retry-After` header."""
 MIN_RETRY_SECONDS: Final = 1
 # An unknown partition is a mistake in the request; 404 would be one in the URL.
 _DIFFERENT: Final = {grpc.StatusCode.NOT_FOUND: 400}

@@ -21,7 +21,7 @@ class RequestedPage(NamedTuple):
     after: str
     """The token of the registered handler; an empty string for the first page."""
     digest: bytes
-    """The hash of the rest of the request. The same on all replicas."""
+    """A hash of the rest of the request, the same on all replicas."""
 
     def document(self, next_token: str, count: int) -> Json:
         """Return the object that precedes the results, for the handler's next token."""
@@ -59,7 +59,7 @@ def requested_page(method: str, members: Json) -> RequestedPage:
         data = base64.b64decode(token, altchars=b"-_", validate=True)
         after = data[_HASH_BYTES + _LIMIT_BYTES :].decode()
     except ValueError:
-        raise Malformed("page.token: is not a token of a page") from None
+        raise Malformed("page.token: is not a page token") from None
     first = int.from_bytes(data[_HASH_BYTES : _HASH_BYTES + _LIMIT_BYTES], "big")
     if data[:_HASH_BYTES] != digest or limit not in {0, first} or not after:
         raise Malformed(

@@ -260,7 +260,7 @@ class HttpServer:
                 " send a bearer token"
             )
             raise CallFailed(HttpFailure(HTTPStatus.MISDIRECTED_REQUEST, message))
-        message = "a proxy must send the bearer token of its caller"
+        message = "a proxy must send its caller's bearer token"
         raise CallFailed(HttpFailure(HTTPStatus.UNAUTHORIZED, message))
 
 

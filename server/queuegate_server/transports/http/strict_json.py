@@ -1,4 +1,5 @@
-"""Reads JSON objects strictly, because a lenient parser may read another request than a proxy.
+"""Reads JSON objects strictly, because a lenient parser may read a different request from the one
+that a proxy reads.
 
 Repeated names, NaN, infinities, lone surrogates, and numbers beyond double precision are refused
 (RFC 7493, I-JSON, as the Authorization API 1.0 recommends in its section on JSON payloads).
@@ -13,7 +14,7 @@ Json: TypeAlias = dict[str, Any]
 T = TypeVar("T", str, int, list[Any], Json)
 
 MAX_ENTRIES: Final = 200_000
-"""The maximum number of entries of lists and objects in a body, more than 10 000 evaluations have.
+"""The maximum number of list and object entries in a body. 10 000 evaluations have fewer.
 Each takes up to 50 ns, in which nothing else runs."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer with a double of its own (RFC 7493, section 2.2)."""
@@ -86,7 +87,7 @@ def texts(members: Json, path: str) -> list[str] | None:
 def _object(pairs: list[tuple[str, Any]]) -> Json:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise Malformed("a member of an object occurs twice: keep one of the two")
+        raise Malformed("an object has the same member twice: keep one of the two")
     return members
 
 

@@ -160,7 +160,7 @@ def _cursor(at_least: Json) -> cursor_pb2.Cursor:
         return json_format.ParseDict(at_least, cursor_pb2.Cursor(), ignore_unknown_fields=True)
     except (json_format.ParseError, ValueError):
         raise Malformed(
-            f"{path}: must be a cursor, as the call returned it that made the change"
+            f"{path}: must be a cursor, as returned by the call that made the change"
         ) from None
 
 

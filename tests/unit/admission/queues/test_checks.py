@@ -64,7 +64,7 @@ def test_an_invalid_name_is_an_obstacle_only_when_it_is_new() -> None:
     found = required("Pod", value)
     assert found.checks == ()
     assert [each.where for each in found.obstacles] == [f'metadata.labels["{YUNIKORN}"]']
-    assert "cannot be the name of a queue" in found.obstacles[0].message
+    assert "cannot be a queue name" in found.obstacles[0].message
     assert required("Pod", value, value) == EMPTY
 
 

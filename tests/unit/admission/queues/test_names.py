@@ -101,7 +101,7 @@ def test_a_local_queue_of_an_unknown_namespace(template: str, expected: str) -> 
 @pytest.mark.parametrize(
     ("scheduler", "name", "namespace", "message"),
     [
-        ("yunikorn", "root.a b", "", "'root.a b' cannot be the name of a queue: use 1 to 64"),
+        ("yunikorn", "root.a b", "", "'root.a b' cannot be a queue name: use 1 to 64"),
         ("yunikorn", "root..a", "", "cannot be"),
         ("volcano", "a" * 65, "", "cannot be"),
         ("volcano", "\u212a", "", "cannot be"),
@@ -125,7 +125,7 @@ def test_ambiguous_names_are_listed() -> None:
         QueueNames(queues, only_volcano)
     assert str(caught.value) == (
         "volcano knows queues only by the last level of their path, and root may be root or"
-        " root.a.y.root; x may be root.a.x or root.b.x: rename all but one queue of each name"
+        " root.a.y.root; x may be root.a.x or root.b.x: rename all but one queue with each name"
     )
 
 

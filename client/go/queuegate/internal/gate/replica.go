@@ -43,7 +43,7 @@ var sizeLimits = [len(size{})]struct {
 	{maxLevels, "levels"},
 	{maxListed, "names in levels"},
 	{maxPolicyBytes, "bytes"}, // of the parts, as sent
-	{maxPathsBytes, "bytes in the paths of queues"},
+	{maxPathsBytes, "bytes in queue paths"},
 }
 
 func sizeOf(part *queuegatev1.PolicyPart) size {
@@ -129,7 +129,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		r.parts = nil
 		known := r.held[name]
 		if known == nil || !bytes.Equal(known.checksum, part.GetChecksum()) {
-			return fmt.Errorf("the policy of %q cannot be unchanged: this gate does not have it", name)
+			return fmt.Errorf("the policy of %q was sent as unchanged, but this gate does not have it", name)
 		}
 		changed := *known
 		changed.revision, changed.useGivenGroups = part.GetRevision(), part.GetUseGivenGroups()

@@ -89,7 +89,7 @@ func checkChains(p *policy.Partition, lengths []int, depths []uint32) error {
 		case level.Above == 0:
 			grants[i] = level.Reason != policy.NoMatch
 			if level.Reason == policy.Wildcard && level.Depth == 0 || level.Reason == policy.ClusterAdmin && level.Depth > 0 {
-				return errors.New("the reason of the end of a chain does not fit its depth")
+				return errors.New("the reason at the end of a chain does not match its depth")
 			}
 		case level.Depth < p.Levels[above].Depth:
 			return errors.New("a level is deeper than the level below it")
@@ -99,7 +99,7 @@ func checkChains(p *policy.Partition, lengths []int, depths []uint32) error {
 			grants[i] = grants[above]
 		}
 		if lengths[i] > 2*int(level.Depth)+1 {
-			return errors.New("a chain has more levels than the path of its queue allows")
+			return errors.New("a chain has more levels than its queue's path allows")
 		}
 	}
 	if p.Levels[p.Ambiguous].Depth > 0 {
@@ -108,7 +108,7 @@ func checkChains(p *policy.Partition, lengths []int, depths []uint32) error {
 	for _, starts := range p.Starts {
 		for number, start := range starts {
 			if start != policy.UnknownLevel && p.Levels[start].Depth > depths[number] {
-				return errors.New("a chain starts deeper than the path of its queue")
+				return errors.New("a chain starts deeper than its queue's path")
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) ([]int, err
 		case last > first:
 			return nil, errors.New("the end of a chain lists names")
 		case len(ends) == 0 || endReasons[ends[0]] == "":
-			return nil, errors.New("the end of a chain has an invalid reason")
+			return nil, errors.New("a chain's end has an invalid reason")
 		default:
 			reason, ends = endReasons[ends[0]], ends[1:]
 		}

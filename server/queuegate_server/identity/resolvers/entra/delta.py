@@ -1,8 +1,8 @@
-"""The changes of a tenant, as delta queries of Microsoft Graph show them.
+"""A tenant's changes, as shown by Microsoft Graph's delta queries.
 
 A delta query returns the groups or users that have changed since the link at the end of the
 previous answer. Members who were added to a group or removed from it are listed one by one, as are
-the members of a new group. Any other change of a group counts as affecting all users, because its
+the members of a new group. Any other change to a group counts as affecting all users, because its
 members are not listed. Microsoft Graph's clock, and the groups in its earlier answers, decide
 whether a group is new.
 """
@@ -25,7 +25,7 @@ NEW_FOR: Final = timedelta(minutes=15)
 """How long after its creation a group counts as new, because answers lag behind."""
 _MEMBERS: Final = "members@delta"
 _CREATED: Final = "createdDateTime"
-"""A property that never changes, so that it is sent only for new groups."""
+"""A property that never changes, so it is sent only for new groups."""
 _REMOVED: Final = "@removed"
 _USER: Final = "#microsoft.graph.user"
 _GROUP: Final = "#microsoft.graph.group"
@@ -91,7 +91,7 @@ class DeltaQueries:
         return AffectedIds(tuple(changes.ids), changes.is_all)
 
     async def _read(self, kind: str, changes: "DeltaChanges") -> None:
-        """Read all changes of a collection, and remember the link to the next ones."""
+        """Read all changes in a collection, and remember the link to the next ones."""
         start, what = self._starts[kind], f"changes of {kind}"
         url = URL(self._links[kind], encoded=True) if kind in self._links else start
         for _ in range(MAX_DELTA_PAGES):

@@ -51,7 +51,7 @@ def _check_tenant(name: str) -> str:
 
 def _check_graph_url(text: str) -> str:
     if parse_address(text).raw_path.rpartition("/")[2] in _VERSIONS:
-        raise ValueError("ends with the version of the API: write the address without it")
+        raise ValueError("ends with the API version: write the address without it")
     return text
 
 
@@ -67,7 +67,7 @@ CertificateFile = Annotated[Path, check_file(parse_certificate)]
 ClientName = Annotated[
     str,
     Field(max_length=64, json_schema_extra={"pattern": _CLIENT}),
-    in_form(_CLIENT, "is not the ID of an application: copy the Application (client) ID"),
+    in_form(_CLIENT, "is not an application ID: copy the Application (client) ID"),
 ]
 
 
@@ -86,14 +86,14 @@ class EntraOptions(RestOptions):
     """A file with a token from another issuer that the application trusts, as with workload
     identity in Kubernetes; read again for every token. Used instead of client_secret_file."""
     certificate_file: CertificateFile | None = None
-    """A PEM file with a certificate of the application and its RSA key, read again for every token.
+    """A PEM file with the application's certificate and RSA key, read again for every token.
     Used instead of client_secret_file."""
     cloud: Literal["global", "us_government", "us_government_dod", "china"] = "global"
-    """The cloud of the tenant. us_government: GCC High; us_government_dod: DoD."""
+    """The tenant's cloud. us_government: GCC High; us_government_dod: DoD."""
     login_url: Origin | None = None
-    """The address where tokens are issued, if none of the values of cloud applies."""
+    """The address where tokens are issued, if no value of cloud applies."""
     graph_url: Annotated[Address, AfterValidator(_check_graph_url)] | None = None
-    """The address where Microsoft Graph is served, if none of the values of cloud applies."""
+    """The address where Microsoft Graph is served, if no value of cloud applies."""
     user_name: Literal["upn", "sam_account_name"] = "upn"
     """The name by which callers know a user. sam_account_name: the name in the Active Directory
     from which the user is synchronized."""
@@ -105,7 +105,7 @@ class EntraOptions(RestOptions):
     Microsoft 365 groups and distribution lists."""
     changes: Literal["none", "delta"] = "none"
     """none: changes apply when cached groups expire; delta: queuegate asks Microsoft Graph for
-    changes of groups and users."""
+    changes to groups and users."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

@@ -9,7 +9,7 @@ from queuegate_server.identity.rest.rest_resolver import RestResolver
 
 
 class EntraResolver(RestResolver[EntraOptions]):
-    """Resolves groups from a tenant of Microsoft Entra ID."""
+    """Resolves groups from a Microsoft Entra ID tenant."""
 
     Options = EntraOptions
 

@@ -1,7 +1,7 @@
-"""Lookups in a tenant of Microsoft Entra ID.
+"""Lookups in a Microsoft Entra ID tenant.
 
-The requests are described in the reference of Microsoft Graph 1.0. A cast to groups needs the
-header ConsistencyLevel and `$count`, and reads an index that follows changes with a delay.
+The requests are described in the Microsoft Graph 1.0 reference. A cast to groups needs the
+ConsistencyLevel header and `$count`, and reads an index that follows changes with a delay.
 """
 
 import re
@@ -264,5 +264,5 @@ class Tenant(GroupsWithIds):
 
 
 def _literal(text: str) -> str:
-    """Return a text as a literal of OData, in which quotes are doubled."""
+    """Return a string as an OData literal, in which quotes are doubled."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""The changes of a realm, as its admin events show them.
+"""A realm's changes, as its admin events show them.
 
 Keycloak records what administrators change, if the realm is set up to do so, and lists the newest
 event first. An event has the node's time from before the event became visible, so an event can
@@ -36,7 +36,7 @@ TYPES: Final = (
 )
 """The types of resources whose changes can change the groups of users."""
 _SKEW_SECONDS: Final = 5.0
-"""How slow the clock of a node may be without a full read missing its events, in seconds."""
+"""How far a node's clock may lag without a full read missing its events, in seconds."""
 _VERSION: Final = b"3"
 """The first byte of a position."""
 _TIME_BYTES: Final = 8
@@ -155,14 +155,14 @@ class AdminEvents:
         if not (is_all or known.keys() & read.keys()) and (known or not is_end):
             is_all = True
             _LOG.warning(
-                "admin events of Keycloak may be missing, because none of the newest %d was read "
-                "before: the groups of all users are looked up again",
+                "Keycloak admin events may be missing, because none of the newest %d had been "
+                "read before: the groups of all users are looked up again",
                 len(read),
             )
         elif hides_new:
             is_all = True
             _LOG.warning(
-                "admin events of Keycloak may be missing, because the newest %d are all newer "
+                "Keycloak admin events may be missing, because the newest %d are all newer "
                 "than the last full reading, or from the future: the groups of all users are "
                 "looked up again; check the clocks of Keycloak's nodes unless Keycloak could not "
                 "be asked for a while",

@@ -21,7 +21,7 @@ _BOUNDED: Final[Mapping[str, str]] = {
 
 
 def federation_of(user: Mapping[str, Any]) -> str | None:
-    """Return the ID of the federation that a user comes from; None for a user of the realm."""
+    """Return the ID of the federation that a user comes from; None for the realm's own users."""
     link = user.get("federationLink")
     if isinstance(link, str) and link:
         return link
@@ -40,7 +40,7 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
         return (
             "the user comes from a user federation: check that its cache policy is NO_CACHE or "
             f"{_LIFESPAN}, and the mode of its group mapper {_MODES}, because otherwise Keycloak "
-            "may keep returning old groups indefinitely (with the role view-realm of "
+            "may keep returning old groups indefinitely (with the view-realm role of "
             "realm-management, source-check reads the policy)"
         )
     name = str(component.get("name"))[:200]

@@ -37,16 +37,16 @@ ClientName = Annotated[str, Field(min_length=1, max_length=255)]
 RealmName = Annotated[
     str,
     Field(max_length=255, json_schema_extra={"pattern": _REALM}),
-    in_form(_REALM, "is not the name of a realm: write it without spaces and slashes"),
+    in_form(_REALM, "is not a realm name: write it without spaces and slashes"),
 ]
 
 
 _PROPERTIES: Final = frozenset(
     {"username", "email", "firstName", "lastName", "emailVerified", "enabled"}
 )
-"""Properties of users, which Keycloak searches by different rules than attributes."""
+"""Properties of users, which Keycloak searches by different rules from those for attributes."""
 _PARAMETERS: Final = "keycloak."
-"""The prefix of the parameters of Keycloak's own searches."""
+"""The parameter prefix for Keycloak's own searches."""
 
 
 class KeycloakOptions(RestOptions):
@@ -57,7 +57,7 @@ class KeycloakOptions(RestOptions):
     url: Annotated[Address, AfterValidator(_check_url)]
     """Keycloak's address, with any relative path: https://id.example.com or https://…/auth."""
     realm: RealmName
-    """The realm of the users and groups, and of the client."""
+    """The realm that contains the users, the groups and the client."""
     client_id: ClientName
     """The client whose service account may read users and groups."""
     client_secret_file: SecretFile

@@ -12,7 +12,7 @@ _LOG = logging.getLogger("queuegate_server.identity.keycloak")
 
 
 class KeycloakResolver(RestResolver[KeycloakOptions]):
-    """Resolves groups from a realm of Keycloak."""
+    """Resolves groups from a Keycloak realm."""
 
     Options = KeycloakOptions
 

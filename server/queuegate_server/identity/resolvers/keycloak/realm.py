@@ -1,4 +1,4 @@
-"""Lookups in a realm of Keycloak.
+"""Lookups in a Keycloak realm.
 
 The API is described in Keycloak's Admin REST API documentation. Without the right to view users, it
 returns an empty list instead of an error, so a missing user is reported only once the API is known
@@ -58,7 +58,8 @@ PAGE_SIZE: Final = 500
 """The number of entries per page. Keycloak sends any number; more would only take longer to
 arrive."""
 RIGHTS_SECONDS: Final = 60.0
-"""How long the API is known to show users, and names to be protected."""
+"""For how long after a check the API is known to show users, and names are known to be
+protected."""
 UNVERIFIED: Final = NoSuchUser("the user's email address is not verified")
 
 
@@ -301,7 +302,7 @@ class Realm(Provider):
         if not await self._list("rights", "/users", {"max": "1"}):
             raise RequestFault(
                 "the realm shows the client no users",
-                "give its service account the role view-users of realm-management, because "
+                "give its service account the view-users role of realm-management, because "
                 "query-users alone shows none",
             )
         self._shows_users_until = self._clock() + RIGHTS_SECONDS
@@ -327,7 +328,7 @@ class Realm(Provider):
     async def _answer(self, what: str, url: URL, role: str) -> tuple[Any, Mapping[str, str]]:
         """Return the JSON as `_get` does, and the answer's headers."""
         right = (
-            f"the role {role} of realm-management, and leave Full scope allowed on in the client's "
+            f"the {role} role of realm-management, and leave Full scope allowed on in the client's "
             "scopes, or add the role there"
         )
         return await self._client.get(what, url, self.credentials, right=right)

@@ -5,7 +5,7 @@ it; on the right is what it refuses, and where bytes are bounded.
 
 ldap_resolver          names that no user can have
   pool                 everything while no server is connected; retries once, on another server
-  user_lookup          several entries of one name, entries outside user_base
+  user_lookup          several entries with one name, entries outside user_base
     account_state      disabled and expired accounts
     group_lookup       more than max_groups, a primary group that is missing or not the only one
     name_search        names that several groups have
@@ -21,9 +21,9 @@ ldap_resolver          names that no user can have
 `ldap_connection` gives requests to libldap (python-ldap), which writes them into one end of a
 socket pair. `bridge` has the other end and sends them on, because asyncio handles TCP and TLS:
 libldap cannot bound the time of a handshake. An answer returns the same way. `bridge` forwards to
-libldap only messages that `ldap_messages` and `pending` have passed, because libldap takes wrong
-answers for empty ones; `ldap_connection` fetches the decoded entries from libldap, and wakes the
-lookup.
+libldap only messages that `ldap_messages` and `pending` have passed, because libldap mistakes
+wrong answers for empty ones; `ldap_connection` fetches the decoded entries from libldap, and wakes
+the lookup.
 
 connecting    bind (within connect_timeout), dialer (TCP, TLS), discovery (DNS), kerberos_child
 following     sync_follower (RFC 4533) or dirsync_follower (Active Directory); followed_messages and

@@ -3,7 +3,7 @@
 The attributes are read and then judged. A filter on them would make all users unknown if the bind
 account may not read them. The attributes and their meaning are those of SSSD's options
 `ldap_account_expire_policy` (`shadow`, `ad`, `389ds`) and `ldap_access_order` (`lockout`), the date
-at which a principal of FreeIPA expires, and the end of an account in OpenLDAP.
+at which a FreeIPA principal expires, and the end of an account in OpenLDAP.
 
 Accounts that wrong passwords have locked count as enabled, because anyone could lock them
 (`lockoutTime`, `accountUnlockTime`, `krbLoginFailedCount`). So do accounts whose password has

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def encode_position(url: str, cookies: Mapping[str, bytes]) -> bytes:
-    """Encode the position in the changes of each followed part of a server's directory."""
+    """Encode a server's cookies, one for each followed part of the directory, as a position."""
     texts = {name: base64.b64encode(cookie).decode() for name, cookie in cookies.items()}
     return json.dumps({"server": url, "cookies": texts}, separators=(",", ":")).encode()
 

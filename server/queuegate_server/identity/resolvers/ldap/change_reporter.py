@@ -1,4 +1,4 @@
-"""Reports changes of a directory by the names of the affected users."""
+"""Reports changes in a directory by the names of the affected users."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,7 @@
-"""Follows the changes of Active Directory with the control DirSync (MS-ADTS 3.1.1.3.4.1.3).
+"""Follows changes in Active Directory with the DirSync control (MS-ADTS 3.1.1.3.4.1.3).
 
 The follower asks a domain controller every few seconds what has changed since a cookie. Members
-that were added to or removed from a group are listed one by one. Any other change of a group counts
+that were added to or removed from a group are listed one by one. Any other change to a group counts
 as affecting all users, because the members are not listed.
 """
 
@@ -57,19 +57,19 @@ CHANGES_SECONDS: Final = 5.0
 """How often Active Directory is asked for changes, with one request for each `group_base`."""
 DIRSYNC: Final = "1.2.840.113556.1.4.841"
 INCREMENTAL_VALUES: Final = b"\x80\0\0\0"
-"""The flag LDAP_DIRSYNC_INCREMENTAL_VALUES, as a signed integer."""
+"""The LDAP_DIRSYNC_INCREMENTAL_VALUES flag, as a signed integer."""
 PAGE_BYTES: Final = 2**20
 PAGE_SECONDS: Final = 60.0
 """How long a server may take for a page; the first ones contain all groups."""
 MAX_PAGES: Final = 10_000
-"""The maximum number of pages of one answer."""
+"""The maximum number of pages in an answer."""
 _NEW: Final = "objectClass"
-"""An attribute that never changes, so that it is sent only for new entries."""
+"""An attribute that never changes, so it is sent only for new entries."""
 _RENAMED: Final = "name"
 """An attribute that changes when an entry is renamed or moved."""
 _DELETED: Final = "isDeleted"
 _ADVICE: Final = (
-    "grant the bind account the right Replicating Directory Changes, and use a domain controller "
+    "grant the bind account the Replicating Directory Changes right, and use a domain controller "
     "rather than a global catalog; or set changes: none"
 )
 
@@ -247,7 +247,7 @@ def decode_dirsync(controls: Sequence[ResponseControl]) -> tuple[bool, bytes]:
             has_more = any(content.take(INTEGER))
             content.take(INTEGER)
             return has_more, content.take(OCTETS)
-    raise ValueError("the control DirSync is missing")
+    raise ValueError("the DirSync control is missing")
 
 
 async def _ask(
@@ -297,8 +297,8 @@ async def _naming_contexts(connection: LdapConnection) -> Sequence[str]:
     controls = root.values("supportedControl") if root else []
     if controls and DIRSYNC.encode() not in controls:
         raise SetupFault(
-            "the server does not support the control DirSync",
-            "for other directories than Active Directory, set changes: syncrepl or none",
+            "the server does not support the DirSync control",
+            "for directories other than Active Directory, set changes: syncrepl or none",
         )
     return [
         text for text in map(decode_value, root.values("namingContexts") if root else ()) if text

@@ -42,12 +42,12 @@ class ServerUrl(NamedTuple):
 
 
 def is_domain(text: str) -> bool:
-    """Return whether a text is a valid DNS name. The top-level domain is not checked."""
+    """Return whether a string is a valid DNS name. The top-level domain is not checked."""
     return _DOMAIN.fullmatch(text) is not None
 
 
 def is_host(text: str) -> bool:
-    """Return whether a text is an IP address or a valid host name."""
+    """Return whether a string is an IP address or a valid host name."""
     with contextlib.suppress(ValueError):
         ipaddress.ip_address(text)
         return True

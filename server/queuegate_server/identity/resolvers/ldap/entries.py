@@ -209,7 +209,7 @@ def normalize(parsed: ParsedDn) -> NormalizedDn:
 
 
 def dn_key(dn: NormalizedDn) -> str:
-    """Return a normalized DN as one text, which takes less memory than its parts."""
+    """Return a normalized DN as one string, which takes less memory than its parts."""
     return repr(dn)
 
 

@@ -54,7 +54,7 @@ class Examination(NamedTuple):
 
     outcome: Outcome
     warnings: Sequence[str] = ()
-    """Why users may have groups in error."""
+    """Why users may have groups that they should not have."""
     notes: Sequence[str] = ()
     """Everything else."""
 
@@ -124,7 +124,9 @@ class _Examiner:
         self._rights = RightsNotes(self._session, self.lookup)
 
     async def warnings(self, user: str, outcome: Outcome) -> list[str]:
-        """Return why the user may have groups in error, omitting what could not be searched."""
+        """Return why the user may have groups that they should not have, omitting what could not be
+        searched.
+        """
         is_known = isinstance(outcome, KnownUser)
         return await self._gathered([self._account(user)] if is_known else [])
 
@@ -299,7 +301,7 @@ class _Examiner:
             if not entries:
                 yield (
                     f"no entry below user_base has a value of {attribute}: the server does not "
-                    "maintain it (OpenLDAP needs the overlay memberof, which lists only groups "
+                    "maintain it (OpenLDAP needs the memberof overlay, which lists only groups "
                     "that were written after it was enabled), or the bind account may not read it; "
                     "groups_from: member_dn searches the groups instead"
                 )

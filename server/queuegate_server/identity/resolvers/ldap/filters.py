@@ -76,7 +76,7 @@ def member_filters(attributes: Iterable[str], members: Sequence[str], rule: str 
 
 
 def ad_primary_group_filter(numbers: list[bytes], sids: list[bytes]) -> str | None:
-    """Return the filter for the primary group of a user of Active Directory.
+    """Return the filter for an Active Directory user's primary group.
 
     The user's SID and the group's SID differ only in the last number (MS-ADTS 3.1.1.1.3,
     MS-DTYP 2.4.2).

@@ -265,7 +265,7 @@ class LdapConnection:
         seconds = self.options.operation_timeout
         fault = ServerFault(
             f"{self.server} did not answer within {seconds:g} s (operation_timeout)",
-            "check the load of the server and the indexes for the searched attributes",
+            "check the server's load and the indexes for the searched attributes",
         )
         if not sent and self.in_flight:
             return fault

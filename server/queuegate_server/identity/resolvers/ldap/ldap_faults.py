@@ -34,7 +34,7 @@ class SetupFault(LdapFault):
 
 
 class UnusableData(SetupFault):
-    """The directory has data about a user that must not be used. Other users are not affected.
+    """The directory's data about a user must not be used. Other users are not affected.
 
     Every fault that depends on the entries of users and groups is of this class. Otherwise, anyone
     who may edit some of them could open the circuit breaker.

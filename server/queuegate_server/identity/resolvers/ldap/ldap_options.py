@@ -160,12 +160,12 @@ class LdapOptions(GroupOptions, ResolverOptions):
     groups. Adds a search to lookups that find a name not checked in the last minute."""
     # Changes.
     changes: Literal["none", "syncrepl", "dirsync"] = "none"
-    """none: changes apply when cached groups expire; syncrepl: the server reports changes of
+    """none: changes apply when cached groups expire; syncrepl: the server reports changes to
     groups (RFC 4533: OpenLDAP with syncprov, FreeIPA); dirsync: queuegate asks Active Directory for
     them.
     """
     changes_of_users: bool = False
-    """Whether changes of users are followed as well, such as new, renamed, disabled and deleted
+    """Whether changes to users are followed as well, such as new, renamed, disabled and deleted
     ones."""
     repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 5.0
     """How long after a change it is applied again, in case another server or memberOf lags behind.

@@ -42,7 +42,7 @@ class MemberUsers:
         """The DNs of users without a readable name."""
 
     def knows(self, key: NormalizedDn) -> bool:
-        """Return whether a DN has been looked up and is that of a user with a name."""
+        """Return whether a DN has been looked up and belongs to a user with a readable name."""
         return bool(self._names.get(key))
 
     async def at(self, dns: Mapping[NormalizedDn, ParsedDn]) -> FoundUsers:

@@ -112,8 +112,8 @@ def _missed(name: str, other: str | None) -> UnusableData:
         return UnusableData(
             f"the user's entry calls a group {name[:_MAX_SHOWN_CHARS]!r}, and the group's entry "
             f"{other[:_MAX_SHOWN_CHARS]!r}",
-            "let the directory compute memberOf again, such as by removing the user from the group "
-            "and adding her again, or set groups_from: member_dn",
+            "let the directory compute memberOf again, for example by removing the user from the "
+            "group and adding them again, or set groups_from: member_dn",
         )
     return UnusableData(
         f"a search for the name {name[:_MAX_SHOWN_CHARS]!r} does not find the group of that name "

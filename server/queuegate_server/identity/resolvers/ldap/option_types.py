@@ -33,7 +33,7 @@ _KEYTAB_VERSIONS: Final = (b"\5\1", b"\5\2")
 
 
 def is_dn(text: str) -> bool:
-    """Return whether a text is a distinguished name (RFC 4514) or empty (the root DN)."""
+    """Return whether a string is a distinguished name (RFC 4514) or empty (the root DN)."""
     return len(text) <= MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
 
 

@@ -60,7 +60,7 @@ MAX_LISTING_BYTES: Final = 64 * 2**20
 """The maximum size of responses when listing members or users. Higher than for lookups, because no
 check waits for a listing."""
 _MAX_VALUES: Final = 100_000
-"""The number of values of typical size that an entry that reports a change may have."""
+"""The number of typical values that fit into an entry that reports a change."""
 
 
 class Allowance:

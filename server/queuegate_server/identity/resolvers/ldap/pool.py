@@ -33,7 +33,8 @@ rights and the servers' addresses are up to date. A replacement costs one bind."
 IDLE_SECONDS: Final = 300.0
 """How long an unused connection to a server other than the first is kept."""
 KEEPALIVE_SECONDS: Final = 30.0
-"""How long a connection may be silent before it is tested: shorter than firewalls forget it."""
+"""How long a connection may be silent before it is tested: less time than firewalls take to forget
+it."""
 RETRY_SECONDS: Final = 1.0
 """How long to avoid a server after a failure."""
 FAIL_BACK_SECONDS: Final = 30.0

@@ -61,7 +61,7 @@ class RightsNotes:
                 yield _unmatched(entry, "has this name", "user_filter", self._options.user_filter)
 
     async def about_account(self, user: LdapEntry) -> AsyncIterator[str]:
-        """Yield which attributes that tell whether the account is disabled are not visible."""
+        """Yield the attributes that tell whether the account is disabled, but are not visible."""
         wanted = account_attributes(self._options)
         known = await known_attributes(self._session.connection)
         if await self._session.is_active_directory():

@@ -1,4 +1,4 @@
-"""Determines whose groups may have changed when an entry of a group or a user changed.
+"""Determines whose groups may have changed when the entry of a group or a user changes.
 
 Every group is kept with its members, because the directory sends only the new state of a changed
 entry, and former members are known only from its earlier state.
@@ -144,7 +144,9 @@ class FollowedContent:
         return [*self.people, *self.groups]
 
     def resize(self, change: int) -> None:
-        """Record that the entries take more memory. Raises SetupFault if they take too much."""
+        """Record that the entries take more memory. Raises SetupFault if their total is too
+        large.
+        """
         self.size += change
         _KeptMemory.size += change
         if _KeptMemory.size > MAX_CONTENT_BYTES:

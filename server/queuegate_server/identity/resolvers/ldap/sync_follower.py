@@ -1,4 +1,4 @@
-"""Follows the changes of a directory by content synchronization (RFC 4533).
+"""Follows changes in a directory by content synchronization (RFC 4533).
 
 Each part of the directory is read once and then kept up to date by the server, over a connection of
 its own to the server that lookups use. If an earlier follower's position is known, the server is
@@ -68,7 +68,7 @@ _ADVICE: Final = (
     "changes: none"
 )
 _DENIED: Final = (
-    "let the bind account use the control for synchronization (389 Directory Server: the aci of "
+    "let the bind account use the synchronization control (389 Directory Server: the aci of "
     f"oid={SYNC_REQUEST},cn=features,cn=config) and read groups and users"
 )
 

@@ -83,7 +83,7 @@ def _value(controls: Sequence[ResponseControl], kind: str) -> bytes:
     for control in controls:
         if control.controlType == kind:
             return bytes(control.encodedControlValue or b"")
-    raise ValueError("the control for synchronization is missing")
+    raise ValueError("the synchronization control is missing")
 
 
 def is_change_number(cookie: bytes) -> bool:

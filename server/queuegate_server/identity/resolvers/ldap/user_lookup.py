@@ -38,7 +38,7 @@ from queuegate_server.identity.unique_names import UniqueNames
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 MAX_NAMES: Final = 10_000
-"""The maximum number of names of a user who is followed."""
+"""The maximum number of names that a followed user may have."""
 _WARN_AFTER_USERS: Final = 20
 _MAX_USER_ENTRIES: Final = 4
 _NARROW: Final = "narrow user_base or user_filter"

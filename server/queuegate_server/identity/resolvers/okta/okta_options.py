@@ -58,15 +58,15 @@ class OktaOptions(RestOptions):
     """The name by which callers know a user. login: the Okta username; attribute: the value of
     user_attribute."""
     user_attribute: AttributeName | None = None
-    """With attribute: the variable name of the attribute of Okta's user profile that contains the
+    """With attribute: the variable name of the attribute in Okta's user profile that contains the
     names, such as unixName. Users must not be able to edit it, and each value must be unique."""
     group_name: Literal["name", "id"] = "name"
     """How ACLs name groups. Names must be unique in the organization."""
     groups: Literal["all", "okta"] = "all"
-    """all: also groups that applications and directories supply; okta: only those of Okta."""
+    """all: also groups that applications and directories supply; okta: only Okta's own."""
     changes: Literal["none", "system_log"] = "none"
-    """none: changes apply when cached groups expire; system_log: queuegate asks Okta for the events
-    of its System Log."""
+    """none: changes apply when cached groups expire; system_log: queuegate asks Okta for the
+    events in its System Log."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:

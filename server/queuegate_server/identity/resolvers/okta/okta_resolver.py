@@ -9,7 +9,7 @@ from queuegate_server.identity.rest.rest_resolver import RestResolver
 
 
 class OktaResolver(RestResolver[OktaOptions]):
-    """Resolves groups from an organization of Okta."""
+    """Resolves groups from an Okta organization."""
 
     Options = OktaOptions
 

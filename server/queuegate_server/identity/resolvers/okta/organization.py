@@ -1,4 +1,4 @@
-"""Lookups in an organization of Okta, as the reference of its management API describes them."""
+"""Lookups in an Okta organization, as described in the reference for its management API."""
 
 import functools
 import re
@@ -46,7 +46,7 @@ _LOG_RIGHT: Final = "a role that may read the System Log, such as Report Adminis
 _LOGIN: Final = "login"
 _ABSENT_CODE: Final = "E0000007"
 _NEXT: Final = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?(?:\s*[;,]|\s*$)')
-"""The next page in a header Link (RFC 8288)."""
+"""The next page in a Link header (RFC 8288)."""
 _ENABLED: Final = frozenset({"ACTIVE", "RECOVERY", "PASSWORD_EXPIRED", "LOCKED_OUT"})
 """States of accounts that can be used. Anyone can lock an account with wrong passwords."""
 _DISABLED: Final = frozenset({"STAGED", "PROVISIONED", "SUSPENDED", "DEPROVISIONED"})
@@ -72,7 +72,9 @@ class Organization(GroupsWithIds):
         self._user_field = options.user_attribute or _LOGIN
 
     def _credentials(self, scope: str) -> Credentials:
-        """Return the API token of the settings, or what requests tokens with the private key."""
+        """Return the credentials in the settings: the API token, or tokens requested with the
+        private key.
+        """
         options = self._options
         if options.token_file is not None:
             return FileToken(options.token_file, "token_file", "SSWS", self._clock)
@@ -93,7 +95,7 @@ class Organization(GroupsWithIds):
         return TokenCache(token, lambda: version_of(file), self._clock)
 
     async def close(self) -> None:
-        """Cancel requests for tokens."""
+        """Cancel token requests."""
         await super().close()
         await self._log_credentials.close()
 
@@ -253,5 +255,5 @@ def _is_unset(user: Mapping[str, Any], key: str) -> bool:
 
 
 def _literal(text: str) -> str:
-    """Return a text as a literal of SCIM's filters (RFC 7644, 3.4.2.2), in which it is JSON."""
+    """Return a string as a literal in a SCIM filter (RFC 7644, 3.4.2.2), which is JSON."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

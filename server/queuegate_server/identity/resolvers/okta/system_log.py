@@ -1,4 +1,4 @@
-"""The changes of an organization, as its System Log shows them.
+"""An organization's changes, as its System Log shows them.
 
 Okta sorts the answers to polling requests by when events were stored, so events that become visible
 late are not skipped. Each answer links to what was stored afterwards; a link is always followed,

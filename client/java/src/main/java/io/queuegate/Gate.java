@@ -9,8 +9,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Decides in this process, from a copy of the policy kept current by the server. Its caller needs the role
- * {@code sync}. Threads should share a gate: a local decision takes no lock.
+ * Decides in this process, from a copy of the policy kept current by the server. Its caller needs the
+ * {@code sync} role. Threads should share a gate: a local decision takes no lock.
  *
  * <p>It sends a check to the server if it lacks the user's groups, and sends every check while it has no
  * lease. Leases guarantee that no gate decides from old state once an invalidation or a reload that waits

@@ -31,7 +31,7 @@ final class Replica {
     Bounds.MAX_PATHS_BYTES,
   };
   private static final String[] UNITS = {
-    "queues", "created queues", "names", "levels", "names in levels", "bytes", "bytes in the paths of queues",
+    "queues", "created queues", "names", "levels", "names in levels", "bytes", "bytes in queue paths",
   };
 
   final Users users = new Users();
@@ -167,7 +167,7 @@ final class Replica {
       PartitionPolicy known = held.get(name);
       if (known == null || !known.checksum.equals(part.getChecksum())) {
         throw new ProtocolFault(
-            "the policy of \"" + name + "\" cannot be unchanged: this gate does not have it");
+            "the policy of \"" + name + "\" was sent as unchanged, but this gate does not have it");
       }
       decideFrom(new PartitionPolicy(part, known.checksum, known.partition, known.size));
       return;

@@ -132,7 +132,7 @@ final class Tables {
         p.ends[i] = nextEnd < sent.getEndReasonsCount() ? endReason(sent.getEndReasons(nextEnd)) : null;
         nextEnd++;
         if (p.ends[i] == null) {
-          throw new ProtocolFault("the end of a chain has an invalid reason");
+          throw new ProtocolFault("a chain's end has an invalid reason");
         }
       }
       if (lengths[i] >= Bounds.MAX_CHAIN_LEVELS) {
@@ -290,7 +290,7 @@ final class Tables {
       if (above == i) {
         grants[i] = p.ends[i].grants();
         if (p.depth[i] == 0 ? p.ends[i] == Reason.WILDCARD : p.ends[i] == Reason.CLUSTER_ADMIN) {
-          throw new ProtocolFault("the reason of the end of a chain does not fit its depth");
+          throw new ProtocolFault("the reason at the end of a chain does not match its depth");
         }
       } else if (p.depth[i] < p.depth[above]) {
         throw new ProtocolFault("a level is deeper than the level below it");
@@ -300,7 +300,7 @@ final class Tables {
         grants[i] = grants[above];
       }
       if (lengths[i] > 2 * p.depth[i] + 1) {
-        throw new ProtocolFault("a chain has more levels than the path of its queue allows");
+        throw new ProtocolFault("a chain has more levels than its queue's path allows");
       }
     }
     if (p.depth[p.ambiguous] > 0) {
@@ -309,7 +309,7 @@ final class Tables {
     for (int i = 0; i < depths.length; i++) {
       for (int start : new int[] {p.submit[i], p.admin[i]}) {
         if (start != Partition.UNKNOWN_LEVEL && p.depth[start] > depths[i]) {
-          throw new ProtocolFault("a chain starts deeper than the path of its queue");
+          throw new ProtocolFault("a chain starts deeper than its queue's path");
         }
       }
     }

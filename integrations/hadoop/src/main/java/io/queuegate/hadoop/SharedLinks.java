@@ -12,7 +12,7 @@ import org.apache.hadoop.util.ShutdownHookManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The connections of this process, one for all users of equal settings, and what belongs to each. */
+/** The connections of this process, one for all users of equal settings, with their state. */
 final class SharedLinks {
   /** Below that of the ResourceManager's hook (30), so that the gate decides until YARN has stopped. */
   private static final int SHUTDOWN_PRIORITY = 20;
@@ -36,7 +36,7 @@ final class SharedLinks {
     return link;
   }
 
-  /** Returns what empties Hadoop's cache of the groups that come from a connection. */
+  /** Returns the object that empties Hadoop's cache of the groups that come from a connection. */
   static synchronized HadoopCache hadoopCacheOf(GateLink link, Settings settings, Configuration configuration) {
     return CACHES.computeIfAbsent(link, missing -> {
       ScheduledThreadPoolExecutor thread = new ScheduledThreadPoolExecutor(1, work -> {
