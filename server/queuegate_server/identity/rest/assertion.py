@@ -39,7 +39,7 @@ class SigningKey:
 
 
 def parse_certificate(content: bytes) -> SigningKey:
-    """Return the key of a certificate, as Microsoft Entra ID expects it to be used.
+    """Return the key of a certificate, for use as Microsoft Entra ID expects.
 
     `content` has the certificate and its RSA key, in PEM format. Raises ValueError.
     """

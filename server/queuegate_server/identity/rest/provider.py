@@ -76,7 +76,7 @@ class Provider(ABC):
 
 
 class GroupsWithIds(Provider):
-    """A provider whose groups have ids in addition to names, which need not be unique.
+    """A provider whose groups have ids, and names that need not be unique.
 
     Args:
         options: The settings.
