@@ -398,7 +398,7 @@ def test_nobody_has_member_of(
         assert "root DSE: read" in output
         note = note_of(output)
         assert "no entry below user_base has a value of memberOf" in note
-        assert "overlay memberof" in note
+        assert "memberof overlay" in note
 
 
 @rows

@@ -476,7 +476,7 @@ async def test_events_that_are_not_recorded(resolver: Build, realm: FakeRealm) -
 @pytest.mark.parametrize(
     ("path", "reply", "message"),
     [
-        ("/events/config", Reply(403, {"error": "HTTP 403 Forbidden"}), "the role view-events"),
+        ("/events/config", Reply(403, {"error": "HTTP 403 Forbidden"}), "the view-events role"),
         ("/admin-events", Reply(500, {"error": "unknown_error"}), "unknown_error"),
         ("/admin-events", Reply(200, {}), "no list of objects"),
         ("/admin-events", Reply(200, [{"time": "now"}]), "no usable time"),
