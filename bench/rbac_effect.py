@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import trustme
-import yaml
 
 import queuegate
 from bench import processes
@@ -26,6 +25,8 @@ from tests.e2e.kube import custom_resources
 from tests.e2e.kube.account import RBAC, watcher_account
 from tests.e2e.kube.cluster import ApiServer, program, running_cluster
 from tests.e2e.kube.queue_checks import KUEUE, job, write_settings
+from tests.e2e.kube.rbac_grants import binding
+from tests.e2e.kube.rbac_webhook import follow_rbac
 from tests.e2e.kube.reviews import created
 from tests.support.admission_reviews import admission_review
 
@@ -38,7 +39,7 @@ _USER: Final = "probe"
 _NAMESPACE: Final = "team-0"
 _QUEUE: Final = "queue-0"
 _WAIT_SECONDS: Final = 120.0
-_API: Final = "rbac.authorization.k8s.io"
+_ROLE: Final = "use-queues"
 _THREADS: Final = 8
 _SETTINGS: Final[dict[str, Any]] = {
     "mode": "deny",
@@ -115,13 +116,12 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 def _effects(cluster: ApiServer, followed: _Followed, changes: int) -> Iterator[float]:
     """Yield the milliseconds of each change."""
-    metadata = {"name": "probe", "namespace": _NAMESPACE}
-    binding = {**_binding(_USER, "use-queues"), "metadata": metadata}
+    probe = {**binding(_ROLE, user=_USER), "metadata": {"name": "probe"}}
     above = f"{RBAC}/namespaces/{_NAMESPACE}/rolebindings"
     for number in range(changes):
         is_bound = number % 2 == 0
         if is_bound:
-            created(cluster.ask("admin", "POST", above, binding))
+            created(cluster.ask("admin", "POST", above, probe))
         else:
             created(cluster.ask("admin", "DELETE", f"{above}/probe"))
         start = time.perf_counter()
@@ -135,7 +135,7 @@ def _effects(cluster: ApiServer, followed: _Followed, changes: int) -> Iterator[
 @contextmanager
 def _webhook(folder: Path, kubeconfig: Path) -> Iterator[_Followed]:
     config, ca = write_settings(folder, _SETTINGS)
-    _follow(config, kubeconfig)
+    follow_rbac(config, kubeconfig)
     command = [sys.executable, *processes.PRODUCT, "admission", "--config", str(config)]
     command += ["--set=admission.listen=127.0.0.1:0", "--set=ops.listen=127.0.0.1:0"]
     with processes.running(command, folder / "server") as process:
@@ -180,13 +180,6 @@ def _gate(folder: Path, kubeconfig: Path) -> Iterator[_Followed]:
         yield _Followed("gate", is_allowed, process)
 
 
-def _follow(config: Path, kubeconfig: Path) -> None:
-    """Replace the policy in a file of settings by the RBAC of a cluster."""
-    settings = yaml.safe_load(config.read_text())
-    settings["policy"] = {"kubernetes": {"kubeconfig": str(kubeconfig)}}
-    config.write_text(json.dumps(settings))
-
-
 def _client(process: processes.Running, ca: trustme.CA) -> http.client.HTTPSConnection:
     context = ssl.create_default_context()
     ca.configure_trust(context)
@@ -198,7 +191,7 @@ def _fill(cluster: ApiServer, begin: int, end: int) -> None:
     """Create LocalQueues and as many RoleBindings, of a user each."""
     if not begin:
         rule = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues"], "verbs": ["use"]}
-        role = {"metadata": {"name": "use-queues"}, "rules": [rule]}
+        role = {"metadata": {"name": _ROLE}, "rules": [rule]}
         created(cluster.ask("admin", "POST", f"{RBAC}/clusterroles", role))
 
     def fill(number: int) -> None:
@@ -215,20 +208,13 @@ def _fill(cluster: ApiServer, begin: int, end: int) -> None:
                 "spec": {"clusterQueue": "all"},
             }
             created(cluster.ask("admin", "POST", queues, queue))
-            binding = _binding(f"user-{number}-{index}", "use-queues")
-            binding["metadata"] = {"name": f"binding-{index}"}
-            created(cluster.ask("admin", "POST", bindings, binding))
+            bound = binding(_ROLE, user=f"user-{number}-{index}")
+            bound["metadata"] = {"name": f"binding-{index}"}
+            created(cluster.ask("admin", "POST", bindings, bound))
 
     with ThreadPoolExecutor(_THREADS) as threads:
         for _ in threads.map(fill, range(begin // _PER_NAMESPACE, end // _PER_NAMESPACE)):
             pass
-
-
-def _binding(user: str, role: str) -> dict[str, Any]:
-    return {
-        "roleRef": {"apiGroup": _API, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": _API, "kind": "User", "name": user}],
-    }
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import yaml
 from tests.e2e.documentation import terminal_pictures
 from tests.e2e.kube.cluster import BUILT, ApiServer, program
 from tests.e2e.kube.queue_checks import KUEUE, job
-from tests.e2e.kube.rbac_grants import create
+from tests.e2e.kube.rbac_grants import binding, create
 from tests.e2e.kube.rbac_webhook import running_rbac_cluster
 from tests.support.eventually import eventually
 
@@ -27,7 +27,7 @@ _QUEUES: Final[dict[str, Any]] = {
 _JOBS: Final = {"training": "ml", "reports": "web"}
 """The names of the Jobs, which are also those of their LocalQueues, with their namespaces. Bob may
 use the queues of the first."""
-_API: Final = "rbac.authorization.k8s.io"
+_ROLE: Final = "use-localqueues"
 _RULE: Final = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues"], "verbs": ["use"]}
 _COLUMNS: Final = 118
 """So wide that the longest line of the manifests in the refusal is not wrapped."""
@@ -47,7 +47,8 @@ def draw(folder: Path) -> str | None:
 
 
 def _apply(cluster: ApiServer, folder: Path) -> str:
-    _grant(cluster, "ml")
+    create(cluster, "ClusterRole", {"metadata": {"name": _ROLE}, "rules": [_RULE]})
+    create(cluster, "RoleBinding", binding(_ROLE, "ml"))
     eventually(lambda: _status_of_a_job(cluster, "training"), 201)
     objects = folder / "objects"
     objects.mkdir()
@@ -73,18 +74,6 @@ def _status_of_a_job(cluster: ApiServer, queue: str) -> int:
     """Return the status of bob's Job in a LocalQueue, which is not created."""
     path = f"/apis/batch/v1/namespaces/{_JOBS[queue]}/jobs?dryRun=All"
     return cluster.ask("bob", "POST", path, job("probe", {KUEUE: queue})).status_code
-
-
-def _grant(cluster: ApiServer, namespace: str) -> None:
-    """Let bob use all LocalQueues in a namespace."""
-    metadata = {"name": "use-localqueues", "namespace": namespace}
-    create(cluster, "Role", {"metadata": metadata, "rules": [_RULE]})
-    binding = {
-        "metadata": metadata,
-        "roleRef": {"apiGroup": _API, "kind": "Role", "name": "use-localqueues"},
-        "subjects": [{"apiGroup": _API, "kind": "User", "name": "bob"}],
-    }
-    create(cluster, "RoleBinding", binding)
 
 
 def main() -> None:

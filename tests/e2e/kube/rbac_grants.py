@@ -16,7 +16,7 @@ _CREATOR: Final = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "
 def let_bob_create(api: ApiServer) -> None:
     """Let bob create and change all objects."""
     create(api, "ClusterRole", {"metadata": {"name": "creator"}, "rules": [_CREATOR]})
-    create(api, "ClusterRoleBinding", _binding("creator"))
+    create(api, "ClusterRoleBinding", binding("creator"))
 
 
 @contextmanager
@@ -30,18 +30,19 @@ def granted(api: ApiServer, asked: dict[str, str], namespace: str) -> Iterator[N
     }
     role = create(api, "ClusterRole", {"metadata": {"name": "use-it"}, "rules": [rule]})
     kind = "RoleBinding" if namespace else "ClusterRoleBinding"
-    binding = create(api, kind, _binding("use-it", namespace))
+    bound = create(api, kind, binding("use-it", namespace))
     try:
         yield
     finally:
-        for path in (binding, role):
+        for path in (bound, role):
             created(api.ask("admin", "DELETE", path))
 
 
-def _binding(name: str, namespace: str = "") -> dict[str, Any]:
+def binding(name: str, namespace: str = "", user: str = "bob") -> dict[str, Any]:
+    """Return a binding of a user to the ClusterRole with the same name."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     reference = {"apiGroup": _API, "kind": "ClusterRole", "name": name}
-    subject = {"apiGroup": _API, "kind": "User", "name": "bob"}
+    subject = {"apiGroup": _API, "kind": "User", "name": user}
     return {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
 
 

@@ -36,11 +36,16 @@ def running_rbac_cluster(
         custom_resources.define(cluster)
         let_bob_create(cluster)
         config, ca = write_settings(folder / "webhook", queues)
-        settings = yaml.safe_load(config.read_text())
-        settings["policy"] = {"kubernetes": {"kubeconfig": str(account.kubeconfig)}}
-        config.write_text(json.dumps(settings))
+        follow_rbac(config, account.kubeconfig)
         with (
             serving(config, ca) as webhook,
             enforced_by(cluster, config, ca, webhook.address, is_asked),
         ):
             yield cluster
+
+
+def follow_rbac(config: Path, kubeconfig: Path) -> None:
+    """Replace the policy in a settings file by the RBAC of a cluster."""
+    settings = yaml.safe_load(config.read_text())
+    settings["policy"] = {"kubernetes": {"kubeconfig": str(kubeconfig)}}
+    config.write_text(json.dumps(settings))

@@ -239,8 +239,9 @@ class ResourceWatch:
         self.on_sign_of_life()
 
     async def _note_failure(self, error: Exception) -> None:
-        """Note why the objects cannot be followed. There are no queues of a kind that is not
-        served.
+        """Record why the objects cannot be followed.
+
+        If the API server does not serve a kind of queue, the cluster has no such queues.
         """
         if isinstance(error, NotServed) and self.resource.queue is not None:
             await self._replace({}, Pace())
