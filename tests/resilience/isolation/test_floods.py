@@ -15,6 +15,7 @@ from tests.resilience.isolation.promise import Observation, expect_isolation
 ONLY: Final = {
     "bombs": "grpcio",
     "messages_over_the_limit": "grpcio",
+    "metadata": "native",
     "pings": "native",
     "pongs_unread": "native",
     "settings": "native",
