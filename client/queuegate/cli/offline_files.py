@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from queuegate.cli.offline import OfflineClient, StaticDirectory
 from queuegate.cli.problems import INVALID_CONFIGURATION
 from queuegate.cli.terminal import escape
-from queuegate.exceptions import RequestRejected
+from queuegate.exceptions import RequestRejected, ServerUnavailable
 from queuegate.policy.names import partition_name
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def offline_client(files: LocalFiles, timeout: float | None) -> OfflineClient:
 
     Raises:
         RequestRejected: The server's code is not installed, or a file is invalid.
+        ServerUnavailable: The API server whose RBAC is the policy cannot be asked.
     """
     # Silence the server's log, except for failed lookups. The command reports everything else
     # itself.
@@ -114,6 +115,7 @@ def offline_client(files: LocalFiles, timeout: float | None) -> OfflineClient:
         lookups.setLevel(logging.WARNING)
         lookups.handlers = [_StderrHandler()]
     try:
+        from queuegate_server.server.offline import CannotReadCluster
         from queuegate_server.server.startup import CannotServe
         from queuegate_server.settings.load import SettingsError
     except ModuleNotFoundError as error:
@@ -125,6 +127,8 @@ def offline_client(files: LocalFiles, timeout: float | None) -> OfflineClient:
         client = _load(files, timeout)
     except (SettingsError, CannotServe) as error:
         raise RequestRejected(str(error), reason=INVALID_CONFIGURATION) from None
+    except CannotReadCluster as error:
+        raise ServerUnavailable(str(error)) from None
     if not client.snapshot.served:  # each call will fail, and a warning says why
         sys.stderr.writelines(f"{escape(str(each))}\n" for each in client.snapshot.warnings)
     return client

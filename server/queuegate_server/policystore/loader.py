@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 MAX_KEPT_BYTES: Final = 2 * 1024 * 1024
 """The maximum size of retained policies, twice a ConfigMap's limit."""
-_NOT_FOLLOWED: Final = "only a server follows a cluster's RBAC"
-_MANIFESTS: Final = "ask a server (--address), or name files with --policy or kubernetes.manifests"
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
@@ -166,17 +164,15 @@ class PolicyLoader:
     async def load(self, *, in_child: bool, files: ParsedPolicies | None = None) -> ParsedPolicies:
         """Read and parse all files, unless `files` are given, and add the cluster.
 
-        Waits until the cluster has been read once. Parses in a thread, or, if `in_child` is set, in
-        a child process with limits. The thread is faster; the child does not delay calls. Raises
-        CannotLoad if a file cannot be read or nobody follows the cluster, and ParserError if the
-        child cannot be started, reaches a limit or crashes.
+        Waits until the cluster, which must be followed, has been read once. Parses in a thread, or,
+        if `in_child` is set, in a child process with limits. The thread is faster; the child does
+        not delay calls. Raises CannotLoad if a file cannot be read, and ParserError if the child
+        cannot be started, reaches a limit or crashes.
         """
         parsed = files or await self.load_files(in_child=in_child)
         if self.cluster is None or has_errors(parsed.diagnostics):
             return parsed
         self.files = parsed
-        if not self.cluster.is_followed:
-            raise CannotLoad(self.cluster.name, _NOT_FOLLOWED, _MANIFESTS)
         await self.cluster.ready.wait()
         return self.with_cluster(parsed)
 

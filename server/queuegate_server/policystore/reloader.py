@@ -138,7 +138,6 @@ class Reloader:
     def follow_cluster(self) -> None:
         """Start to follow the cluster whose RBAC is a policy, if any. Call this before loading."""
         if self.cluster is not None:
-            self.cluster.is_followed = True
             self._following = asyncio.create_task(self._follow(self.cluster))
 
     async def _follow(self, cluster: "ClusterPolicy") -> None:

@@ -1,10 +1,13 @@
 """Runs the server's services in process, for commands that make decisions without a server."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from queuegate_server.config_fields import MIB
 from queuegate_server.decisions.core import build_core
@@ -25,8 +28,18 @@ from queuegate_server.settings.observability import Audit
 from queuegate_server.throttling.byte_budget import ByteBudget
 from queuegate_server.throttling.controlled_delay import MAX_WAIT_SECONDS
 
+if TYPE_CHECKING:
+    from queuegate_server.policystore.kubernetes.cluster_policy import ClusterPolicy
+
+_CLUSTER_SECONDS: Final = 60.0
+"""The time limit for reading a cluster's RBAC."""
+_REMEDY: Final = "or ask a server (--address), or name files with --policy or kubernetes.manifests"
 Substitute = Callable[[str], Resolver | None]
 """Returns a substitute for the named resolver type, or None for no substitution."""
+
+
+class CannotReadCluster(Exception):
+    """A cluster's RBAC cannot be read now. The message says why, and what to do instead."""
 
 
 class OfflineServices:
@@ -59,7 +72,10 @@ class OfflineServices:
         }
 
     async def load(self) -> Snapshot:
-        """Read the policy. Raises CannotServe."""
+        """Read the policy once. Raises CannotServe or CannotReadCluster."""
+        self._core.reloader.follow_cluster()
+        if self._core.reloader.cluster is not None:
+            await _read(self._core.reloader.cluster)
         state = await self._core.reloader.reload(ReloadCause.START)
         if not state.succeeded:
             raise CannotServe(state.diagnostics)
@@ -77,6 +93,16 @@ class OfflineServices:
         """Close the resolvers."""
         self._core.reloader.close()
         await self._core.resolvers.close()
+
+
+async def _read(cluster: "ClusterPolicy") -> None:
+    """Wait until a cluster's RBAC has been read. Raises CannotReadCluster."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CLUSTER_SECONDS):
+            await cluster.read()
+    if not cluster.ready.is_set():
+        fault = next(cluster.faults, f"RBAC was not read within {_CLUSTER_SECONDS:g} s")
+        raise CannotReadCluster(f"{cluster.name}: {fault} ({_REMEDY})")
 
 
 @dataclass(slots=True)

@@ -1,6 +1,9 @@
 """A webhook whose policy is the RBAC of the API server that asks it."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -22,11 +25,21 @@ SECONDS: Final = 600
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def settings(folder: Path) -> Path:
+    """The settings of the webhook."""
+    return folder / "webhook" / "queuegate.yaml"
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path) -> Iterator[ApiServer]:
     etcd, kube_apiserver = program("etcd"), program("kube-apiserver")
     if etcd is None or kube_apiserver is None:
         pytest.skip("no etcd and kube-apiserver here: `make kube-tools` builds them (Go, 15 min)")
-    folder = tmp_path_factory.mktemp("cluster")
     programs = etcd, kube_apiserver
     with running_rbac_cluster(folder, programs, ("dev",), SETTINGS, is_asked) as api:
         yield api
@@ -62,7 +75,7 @@ def test_a_denial_shows_the_grant(
     eventually(state, (False, False), SECONDS)
 
 
-def test_a_group_may_use_one_queue(cluster: ApiServer) -> None:
+def test_a_group_may_use_one_queue(cluster: ApiServer, settings: Path) -> None:
     queues = "/apis/kueue.x-k8s.io/v1beta2/namespaces/dev/localqueues"
     for name in ("open", "closed"):
         queue = {"metadata": {"name": name}, "spec": {"clusterQueue": "gpu"}}
@@ -86,3 +99,16 @@ def test_a_group_may_use_one_queue(cluster: ApiServer) -> None:
     eventually(lambda: submit(cluster, "x", "open").status_code, 201, SECONDS)
     message = refusal(submit(cluster, "x", "closed"))
     assert "bob may not use localqueues.kueue.x-k8s.io/closed in dev" in message
+    assert explained(settings, "open") == (0, True)
+    assert explained(settings, "closed") == (1, False)
+
+
+def explained(settings: Path, queue: str) -> tuple[int, bool]:
+    """Return the exit status of `queuegate explain`, which reads the cluster by itself, and whether
+    it names the binding.
+    """
+    question = ("bob", f"root.localqueues.dev.{queue}", "--group", "dev")
+    command = (sys.executable, "-m", "queuegate", "explain", "--config", str(settings), *question)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert not done.stderr
+    return done.returncode, "RoleBinding dev/open" in done.stdout

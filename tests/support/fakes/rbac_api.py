@@ -196,14 +196,19 @@ def running_rbac_api(
     async def call(work: Callable[[], object]) -> None:
         work()
 
+    async def stop() -> None:
+        await running.__aexit__(None, None, None)
+        # Watches whose clients are gone end by themselves.
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others, timeout=60)
+
     def run(work: Callable[[], object]) -> None:
         asyncio.run_coroutine_threadsafe(call(work), loop).result(60)
 
     try:
         api, kubeconfig = asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(60)
         yield api, kubeconfig, run
-        stopped = asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop)
-        stopped.result(60)
+        asyncio.run_coroutine_threadsafe(stop(), loop).result(120)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(60)

@@ -69,13 +69,13 @@ class ClusterPolicy:
         self._client = ApiClient(account)
         self._pending = ObjectChanges()
         self._wake = asyncio.Event()
+        self.was_asked: Final = asyncio.Event()
+        """Set once all RBAC and queues have been requested, whether or not they could be read."""
         self.ready: Final = asyncio.Event()
         """Set once all RBAC has been read."""
         self._left_out: frozenset[str] = frozenset()
         self.partition = self._compiler.partition
         """The partition, as of the last change that was compiled."""
-        self.is_followed = False
-        """Whether `run` has been or is being started."""
         self.checksum = ""
         """Identifies the partition, on each replica alike."""
         self.watches: Final = [
@@ -98,6 +98,12 @@ class ClusterPolicy:
         """
         return len(self._left_out) + sum(len(each.oversized) for each in self.watches)
 
+    async def read(self) -> None:
+        """Wait until all RBAC has been read, or cannot be read for now (see `faults`)."""
+        await self.was_asked.wait()
+        if all(each.alive_at > float("-inf") for each in self._rbac):
+            await self.ready.wait()
+
     async def run(self, publish: Publish) -> None:
         """Follow the cluster until cancelled."""
         self._client.open()
@@ -117,8 +123,11 @@ class ClusterPolicy:
         while True:
             await self._wake.wait()
             self._wake.clear()
+            if not all(each.was_asked for each in self.watches):
+                continue
+            self.was_asked.set()
             current_at = min(each.alive_at for each in self._rbac)
-            if current_at == float("-inf") or not all(each.was_asked for each in self.watches):
+            if current_at == float("-inf"):
                 continue
             changes, self._pending = self._pending, ObjectChanges()
             try:
