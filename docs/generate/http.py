@@ -21,8 +21,8 @@ machine-readable form.
   the audit log are those of the gRPC methods that answer.
 - `X-Request-ID` is returned unchanged. The server logs it if it has at most 128 characters, all of
   them letters, digits or `._:/+=@-`.
-- There is no CORS: no web page can read an answer. On loopback, a request needs the host
-  `localhost` or a loopback IP address, or a token.
+- There is no CORS: no web page can read an answer. On loopback, the `Host` header of a
+  request without a token must be `localhost` or a loopback IP address.
 - The project's tests run each case of the levels Basic Core, Batch Core, Search Core and Discovery
   in the standard's certification scenario. The *Properties* levels need rules about attributes,
   which queue ACLs do not have. The OpenID Foundation's own conformance suite has not been run, and

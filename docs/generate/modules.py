@@ -14,7 +14,7 @@ This page is for people who change the code. It shows the first sentence of each
 docstring. [The architecture](../../ARCHITECTURE.md) explains how the parts work together and which
 modules a change affects.
 """
-_SENTENCE_ENDS: Final = re.compile(r"(?<=[.:])\s+(?=[A-Z`])|\n\n")
+_SENTENCE_ENDS: Final = re.compile(r"(?<=\.)\s+(?=[A-Z`])|\n\n")
 
 
 def generate() -> str:

@@ -58,7 +58,7 @@ _YARN_FORMATS: Final = frozenset({"fair-scheduler", "capacity-scheduler"})
     "--depth",
     type=click.IntRange(0),
     metavar="N",
-    help="The number of levels to show below the first queue.",
+    help="The number of levels to show below the topmost queue.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show all queues, however many.")
 @groups_options

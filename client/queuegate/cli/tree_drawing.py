@@ -56,7 +56,7 @@ class Drawing:
         self._templates = _by_queue(templates, queues)
 
     def fitting_depth(self) -> int:
-        """Return the default number of levels to show below the first queue."""
+        """Return the default number of levels to show below the topmost queue."""
         counts = Counter(queue.path.count(SEPARATOR) for queue in self._queues)
         shown = 0
         for depth, level in enumerate(sorted(counts)):
@@ -69,7 +69,7 @@ class Drawing:
         """Yield the lines of the tree.
 
         Args:
-            depth: The number of levels below the first queue, or None for all.
+            depth: The number of levels below the topmost queue, or None for all.
             most: The maximum number of children shown per queue, or None for all.
         """
         if not self._queues:

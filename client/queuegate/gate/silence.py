@@ -7,7 +7,9 @@ from queuegate.gate import bounds
 from queuegate.v1 import sync_pb2
 
 SILENCE: Final = 3.0
-"""A stream is dead after this many seconds without a pong or a policy. Shorter than a lease."""
+"""A stream is considered dead after this many seconds without a pong or a policy. Shorter than a
+lease.
+"""
 WATCH_SECONDS: Final = 0.5
 """The interval between calls to `SilenceWatch.tick`, in seconds."""
 _PROGRESS: Final = frozenset({"opened", "policy", "pong"})

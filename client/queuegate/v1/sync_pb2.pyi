@@ -34,8 +34,8 @@ class _QueueNamingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueueNami
     """Not set."""
     QUEUE_NAMING_YUNIKORN: _QueueNaming.ValueType  # 1
     """YuniKorn: a path is `root`, or `root` followed by valid names, and is converted to lower case.
-    Nobody may submit to `root.@recovery@` or below it. In a request with groups, YuniKorn must accept
-    the user name.
+    Nobody may submit to `root.@recovery@` or below it. If a request includes groups, its user name
+    must be one that YuniKorn accepts.
     """
     QUEUE_NAMING_YUNIKORN_ANY_USER: _QueueNaming.ValueType  # 2
     """The same, but a request with groups may name any user except `*`."""
@@ -55,8 +55,8 @@ QUEUE_NAMING_UNSPECIFIED: QueueNaming.ValueType  # 0
 """Not set."""
 QUEUE_NAMING_YUNIKORN: QueueNaming.ValueType  # 1
 """YuniKorn: a path is `root`, or `root` followed by valid names, and is converted to lower case.
-Nobody may submit to `root.@recovery@` or below it. In a request with groups, YuniKorn must accept
-the user name.
+Nobody may submit to `root.@recovery@` or below it. If a request includes groups, its user name
+must be one that YuniKorn accepts.
 """
 QUEUE_NAMING_YUNIKORN_ANY_USER: QueueNaming.ValueType  # 2
 """The same, but a request with groups may name any user except `*`."""

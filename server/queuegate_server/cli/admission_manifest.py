@@ -69,8 +69,8 @@ _CERTIFICATE: Final = re.compile(
 @click.option(
     "--vap",
     is_flag=True,
-    help="Print ValidatingAdmissionPolicies instead, with which the API server asks RBAC itself,"
-    " without a webhook. Needs policy.kubernetes.",
+    help="Print ValidatingAdmissionPolicies instead, with which the API server checks RBAC itself,"
+    " without a webhook. Requires policy.kubernetes.",
 )
 def manifest(
     *,
@@ -154,7 +154,9 @@ def _access_policies(settings: "Settings", name: str) -> list[dict[str, Any]]:
     if queues is None:
         return []
     if rbac is None or not settings.is_rbac(queues.partition):
-        raise Failure("--vap asks Kubernetes' RBAC: set policy.kubernetes, or leave out --vap")
+        raise Failure(
+            "--vap requires Kubernetes RBAC as the policy: set policy.kubernetes, or omit --vap"
+        )
     return [*access_policies(queues, rbac, name)]
 
 

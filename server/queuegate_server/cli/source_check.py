@@ -44,7 +44,7 @@ FOLLOW_SECONDS: Final = 30.0
     cls=DocumentedCommand,
     example="queuegate-server source-check ldap sue --config queuegate.yaml",
     exit_statuses={
-        0: "the user is found, no lookup fails, and changes, if configured, can be followed",
+        0: "the user was found, no lookup failed, and changes can be followed if configured",
         EXIT_NO: "otherwise",
         EXIT_FAILURE: "incorrect usage or configuration",
     },

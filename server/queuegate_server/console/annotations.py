@@ -1,4 +1,4 @@
-"""Annotations of the served policy: ACL positions and lint findings.
+"""What pages show beside the served policy: ACL positions and lint findings.
 
 They are computed when a page first needs them after a reload: findings in the parser's child
 process, positions in a thread. Large policies are not annotated.

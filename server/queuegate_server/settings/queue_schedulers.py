@@ -31,7 +31,7 @@ FLAT: Final[Mapping[str, str]] = {
     "koordinator": "koordinator",
     "slurm-bridge": "slurm_bridge",
 }
-"""The schedulers with flat names, and their fields in `Schedulers`."""
+"""The schedulers whose queue names are flat, and their fields in `Schedulers`."""
 KUEUE_TEMPLATES: Final = ("localqueues", "clusterqueues", "cohorts")
 """The fields of `KueueScheduler` that are templates."""
 _LABEL_KEY: Final = re.compile(
@@ -250,8 +250,8 @@ class Schedulers(Section):
 
     @property
     def flat(self) -> Mapping[str, FlatScheduler]:
-        """The listed schedulers with flat names, by their names in the settings, except those whose
-        mode is `off`.
+        """The listed schedulers whose queue names are flat, by their names in the settings, except
+        those whose mode is `off`.
         """
         fields = ((name, getattr(self, field)) for name, field in FLAT.items())
         return {
@@ -262,8 +262,8 @@ class Schedulers(Section):
 
     @property
     def subtrees(self) -> Sequence[Subtree]:
-        """The paths above the queues of Kueue and of each scheduler with flat names, except
-        schedulers whose mode is `off`. All other queues are YuniKorn's.
+        """The paths above the queues of Kueue and of each scheduler whose queue names are flat,
+        except schedulers whose mode is `off`. All other queues are YuniKorn's.
         """
         found = []
         if self.kueue is not None and self.kueue.mode is not Mode.OFF:

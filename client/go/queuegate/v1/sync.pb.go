@@ -32,8 +32,8 @@ const (
 	// Not set.
 	QueueNaming_QUEUE_NAMING_UNSPECIFIED QueueNaming = 0
 	// YuniKorn: a path is `root`, or `root` followed by valid names, and is converted to lower case.
-	// Nobody may submit to `root.@recovery@` or below it. In a request with groups, YuniKorn must accept
-	// the user name.
+	// Nobody may submit to `root.@recovery@` or below it. If a request includes groups, its user name
+	// must be one that YuniKorn accepts.
 	QueueNaming_QUEUE_NAMING_YUNIKORN QueueNaming = 1
 	// The same, but a request with groups may name any user except `*`.
 	QueueNaming_QUEUE_NAMING_YUNIKORN_ANY_USER QueueNaming = 2

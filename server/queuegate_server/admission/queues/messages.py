@@ -1,6 +1,6 @@
-"""The messages for people whose objects name queues. Pure.
+"""Messages shown to users whose objects name queues. Pure.
 
-They never contain group names, because the requester may not know who else is in the groups.
+They never contain group names, because the requester must not learn who else is in the groups.
 """
 
 import shlex

@@ -32,7 +32,7 @@ class AmbiguousNames(ValueError):
     """Raised for a policy in which a flat name would refer to several queues.
 
     Args:
-        subtree: The scheduler with flat names, and the path below which it looks for them.
+        subtree: The scheduler whose names are flat, and the path below which it looks for them.
         queues: For each such name, the paths of its queues, parents first.
     """
 
@@ -56,7 +56,7 @@ class InvalidQueueName(ValueError):
 
 
 def flat_subtrees(partition: Partition, schedulers: Schedulers) -> Iterator[Subtree]:
-    """Yield the listed schedulers with flat names, each with its path in the policy's spelling.
+    """Yield the listed schedulers whose names are flat, each with its path as the policy spells it.
 
     Under Kubernetes RBAC there are none, because each name has only one path.
     """
@@ -73,8 +73,8 @@ class QueueNames:
         """Index the partition's queues, unless they have been indexed before.
 
         Raises:
-            AmbiguousNames: Several queues that a scheduler with flat names may use have the same
-                last level.
+            AmbiguousNames: Several queues that a scheduler whose names are flat may use have the
+                same last level.
         """
         self.partition = partition
         self._kueue = schedulers.kueue

@@ -15,7 +15,9 @@ from queuegate_server.admission.queues.names import PLACES, QueueNames, invalid
 from queuegate_server.settings.queue_schedulers import KUEUE, Schedulers
 
 LEVELS: Final = {"volcano": "volcano-queues", "kai": "kai-queues", "koordinator": "elasticquotas"}
-"""The levels of the schedulers with flat names. Kueue's levels are named like its templates."""
+"""By scheduler whose queue names are flat, the level of the path that holds its queues. Kueue's
+levels have the same names as its templates.
+"""
 _SCHEDULERS: Final = frozenset({KUEUE, *LEVELS})
 _QUOTAS: Final = LEVELS["koordinator"]
 OF_NAMESPACE: Final = "namespacequeues"

@@ -1,4 +1,4 @@
-"""Finds the queues that a denied user may use instead, for messages."""
+"""Finds queues to suggest in the message when a user is denied."""
 
 import time
 from bisect import bisect_left

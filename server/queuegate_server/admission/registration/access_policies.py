@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies that ask Kubernetes' RBAC about queues, without a webhook. Pure.
+"""ValidatingAdmissionPolicies that check queues against Kubernetes RBAC, without a webhook. Pure.
 
 They see the names in an object's own labels and annotations, in the templates of built-in kinds,
 and in fields that are not below a list. They need `authorizer` and `variables` of Kubernetes 1.30.

@@ -145,8 +145,8 @@ def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKind
 
 
 def other_names_change(places: Places) -> list[Condition]:
-    """Return a condition that tests whether a top-level label or annotation names a new queue. The
-    list is empty if no key is read in all kinds.
+    """Return a condition that tests whether a top-level label or annotation names a new queue; none
+    if each key that is checked applies only to certain kinds.
     """
     keys = sorted(_keys(places, bare=False))
     if not keys:

@@ -1,8 +1,8 @@
-"""Follows the objects of one resource: a list, then watches that continue where it ended.
+"""Follows one resource's objects: lists them, then watches for changes from where the list ended.
 
 A watch lasts less than half a minute, and its end is a sign of life: all changes up to its start
-have arrived. Bookmarks are none, because most idle watches get none for minutes. After anything but
-such an end, the objects are listed again, so that no deletion is missed.
+have arrived. Bookmarks are not signs of life, because most idle watches get none for minutes. After
+any other end of a watch, the objects are listed again, so that no deletion is missed.
 """
 
 import asyncio
