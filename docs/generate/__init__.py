@@ -1,1 +1,1 @@
-"""Writes the pages of docs/reference that are made from the code: `make docs-generated`."""
+"""Writes the pages of docs/reference that are generated from the code: `make docs-generated`."""

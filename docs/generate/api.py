@@ -60,7 +60,7 @@ def generate() -> str:
 
 
 class _Comments:
-    """The comments of a file, by the path of what they are about."""
+    """The comments in a file, by the path of the element that each describes."""
 
     def __init__(self, file: FileDescriptorProto) -> None:
         self._found: Mapping[tuple[int, ...], str] = {

@@ -1,4 +1,4 @@
-"""The section of limits.md on what one caller meets, in the order a call meets it."""
+"""The section of limits.md on the limits for one caller, in the order in which they apply."""
 
 from types import ModuleType
 from typing import Final, NamedTuple
@@ -60,8 +60,8 @@ for:
   `limits.caller_rate`;
 - connections from one caller or address;
 - the lookups that one caller causes, apart from the limit on those of one request;
-- the duration of a call: the caller's deadline ends it. Without a deadline, lookups end it, each of
-  which takes at most twice `lookup_timeout`."""
+- the duration of a call: the caller's deadline ends it. Without a deadline, it ends when its lookups
+  have ended, each of which takes at most twice `lookup_timeout`."""
 
 
 def _limits() -> list[_Limit]:
@@ -126,8 +126,8 @@ def _limits() -> list[_Limit]:
             authorization,
         ),
         _Limit(
-            "Wait of long calls (several checks, or more than "
-            f"{wire.MAX_SHORT_REQUEST // 1024} KiB) for their turn, if it persists",
+            "Waiting time of long calls (several checks, or more than "
+            f"{wire.MAX_SHORT_REQUEST // 1024} KiB), if it persists",
             f"{controlled_delay.MAX_WAIT_SECONDS * 1000:g} ms",
             "",
             "all callers",

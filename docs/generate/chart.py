@@ -12,7 +12,7 @@ from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 SCHEMA: Final = Path("deploy/helm/queuegate/values.schema.json")
 
 _PREFIX: Final = "settings."
-"""Of the names of generated definitions; the rest of the file is written by hand."""
+"""The prefix of the names of generated definitions; the others are written by hand."""
 _DRAFT: Final = "#/$defs/"
 _ABOUT: Final = {"title", "description", "default", "format"}
 _BOUNDS: Final = {"ge": "minimum", "le": "maximum"}
@@ -22,7 +22,7 @@ _KINDS: Final = {"number": "duration", "integer": "size"}
 _PATTERNS: Final = {"duration": config_fields._DURATION, "size": config_fields._SIZE}
 _MAX_COLUMNS: Final = 100
 _ONE_OR_MORE: Final = {"member_attribute", "user_base"}
-"""A key whose value may be one text instead of a list."""
+"""Keys whose value may be a single string instead of a list."""
 
 
 def generate() -> str:
@@ -38,7 +38,7 @@ def generate() -> str:
 
 
 def _written(value: Any, indent: str) -> str:
-    """Return JSON that has a line for each item of what does not fit into one."""
+    """Return JSON, with one item per line in each value that does not fit on one line."""
     line = json.dumps(value)
     if len(indent) + len(line) < _MAX_COLUMNS or not isinstance(value, dict | list):
         return line
@@ -103,7 +103,7 @@ def _references(schema: Any) -> list[str]:
 
 
 def _draft_7(schema: Any) -> Any:
-    """Return a schema of pydantic as one that Helm reads, for values as a file has them."""
+    """Return a pydantic schema as one that Helm can read, for values as a file contains them."""
     if isinstance(schema, list):
         return [_draft_7(each) for each in schema]
     if not isinstance(schema, dict):

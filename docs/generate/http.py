@@ -16,9 +16,9 @@ machine-readable form.
 - Requests are POSTs of a JSON object with `Content-Type: application/json` and `Content-Length`.
   Unknown members are ignored, and `null` counts as absent. Repeated member names, `NaN`, lone
   surrogates, numbers that a double cannot hold, compressed bodies and chunks are refused.
-- Callers identify themselves as over gRPC ([`callers`](settings.md#callers)), with a bearer token
-  or a client certificate; those on loopback and Unix sockets need none. Roles, rates, limits and
-  the audit log are those of the gRPC methods that answer.
+- Callers identify themselves as they do over gRPC ([`callers`](settings.md#callers)), with a bearer
+  token or a client certificate; those on loopback and Unix sockets need neither. Roles, rates,
+  limits and the audit log are those of the gRPC methods that answer the requests.
 - `X-Request-ID` is returned unchanged. The server logs it if it has at most 128 characters, all of
   them letters, digits or `._:/+=@-`.
 - There is no CORS: no web page can read an answer. On loopback, the `Host` header of a

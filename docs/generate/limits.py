@@ -64,8 +64,9 @@ from queuegate_server.transports.http import strict_json
 
 _INTRODUCTION: Final = """\
 Every input has a limit, so that no caller or file can exhaust the server. This page lists the fixed
-limits and all limits on callers. Others are settings: lookups in
-[`resolvers`](settings.md#resolversname), and users in [`cache`](settings.md#partitionsnamecache).
+limits and all limits on callers. Other limits are settings, such as those on lookups in
+[`resolvers`](settings.md#resolversname), and on cached users in
+[`cache`](settings.md#partitionsnamecache).
 """
 
 
@@ -81,7 +82,7 @@ def generate() -> str:
         "A request that exceeds one of these fails with `INVALID_ARGUMENT` (`INVALID_FIELD`).",
         table(head, _requests()),
         "## Files",
-        "A file that exceeds one of these is an error with its location; the last valid policy"
+        "A file that exceeds one of these causes an error with its location; the last valid policy"
         " stays in effect.",
         table(head, _files()),
         "## Reloads",
@@ -91,8 +92,8 @@ def generate() -> str:
         "A list of a queue's users that reaches one of these is incomplete and says so.",
         table(head, _lists()),
         "## Directories that are followed",
-        "An `ldap` resolver with `changes: syncrepl` that exceeds one of the first three does not"
-        " follow its directory; groups then expire as without `changes`.",
+        "An `ldap` resolver with `changes: syncrepl` that exceeds one of the first three limits"
+        " does not follow its directory; groups then expire as without `changes`.",
         table(head, _followed()),
         "## Answers of a directory",
         "A lookup whose answers exceed one of these fails; others on the connection do not.",
@@ -101,8 +102,8 @@ def generate() -> str:
         "A lookup whose answers exceed one of these fails. A pause outside its bounds is adjusted.",
         table(head, _answers()),
         "## HTTP",
-        "Requests over HTTP become calls, which meet the limits above. A request that exceeds one"
-        " of these is answered with an HTTP error.",
+        "Requests over HTTP become calls, to which the limits above apply. A request that exceeds"
+        " one of these is answered with an HTTP error.",
         table(head, _http_port()),
         "## The operations port",
         table(head, _operations_port()),
@@ -110,7 +111,7 @@ def generate() -> str:
         "A request that exceeds one of these is answered with an HTTP error.",
         table(head, _console()),
         "## Gates",
-        "The first nine apply to callers of `SyncService`; our clients respect them.",
+        "The first nine limits apply to callers of `SyncService`; our clients respect them.",
         table(head, _gates()),
         "## What a gate takes from a server",
         "A message that exceeds one of these ends the stream: the gate drops its copy, logs the"
@@ -353,7 +354,7 @@ def _gates() -> list[tuple[str, str]]:
         ("Name of a gate", f"{sync_validation.MAX_NAME_BYTES} bytes of UTF-8"),
         ("Program of a gate", f"{sync_validation.MAX_AGENT_BYTES} bytes of UTF-8"),
         (
-            "Gates that `queuegate fleet` lists for each replica, first those with a fallback",
+            "Gates that `queuegate fleet` lists for each replica, those with a fallback first",
             _count(connected.MAX_LISTED),
         ),
         (
@@ -408,7 +409,7 @@ def _servers() -> list[tuple[str, str]]:
             _count(bounds.MAX_QUEUES),
         ),
         (
-            "Patterns that a server sends for one partition; above this, gates ask about them",
+            "Patterns that a server sends for one partition; above this, gates ask the server",
             _count(compiler.MAX_PATTERNS),
         ),
         ("Different names in the ACLs of all partitions", _count(bounds.MAX_NAMES)),
@@ -424,7 +425,7 @@ def _servers() -> list[tuple[str, str]]:
         ("Partition name", f"{_count(bounds.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Path of a queue", f"{_count(bounds.MAX_PATH_BYTES)} bytes of UTF-8"),
         (
-            "A user's groups, each at most as long as a name; for users with more, the gate asks",
+            "A user's groups, each at most as long as a name; above this, the gate asks the server",
             _count(bounds.MAX_GROUPS),
         ),
         (

@@ -27,7 +27,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as code; nothing stays nothing."""
+    """Return text as code, and an empty string unchanged."""
     return f"`{text}`" if text else ""
 
 

@@ -37,7 +37,7 @@ def _packages(root: Path) -> Iterator[str]:
 
 
 def modules(root: Path) -> Iterator[Path]:
-    """Yield the files of modules that people write."""
+    """Yield the files of handwritten modules."""
     for file in root.rglob("*.py"):
         if not file.stem.endswith(("_pb2", "_pb2_grpc")) and file.parent.name != "v1":
             yield file

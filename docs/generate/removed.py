@@ -6,9 +6,10 @@ from docs.generate.markdown import code, page, sentence, table
 from queuegate_server.settings.removed import removed_options, removed_settings
 
 _INTRODUCTION: Final = """\
-Nobody had a reason to change these [settings](settings.md), so each is now a constant. A settings
-file, a variable or a `--set` option that still contains one of them is an error, which names the
-key. Delete the key; the last column says what else to do if its value was not the default.
+Nobody had a reason to change these [settings](settings.md), so each is now a constant. It is an
+error if a settings file, a variable or a `--set` option still contains one of them, and the message
+names the key. Delete the key; the last column says what else to do if its value was not the
+default.
 
 The reason for each value is given beside the constant in the source, in the package
 `queuegate_server`.
@@ -16,7 +17,7 @@ The reason for each value is given beside the constant in the source, in the pac
 _OF_OPTIONS: Final = """\
 ## Options
 
-A command line with one of these options is an error. The environment variables for the
+It is an error to use one of these options on the command line. The environment variables for the
 webhook's options, such as `QUEUEGATE_ADMISSION_LISTEN`, no longer exist either.
 """
 

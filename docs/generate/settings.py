@@ -247,7 +247,7 @@ _NAMES: Final[Mapping[Any, str]] = {
     str: "string",
     Path: "path",
 }
-"""What the values are called that a validator reads, or that have a type."""
+"""The names of the values that a validator reads, or that have a type."""
 
 
 def _kind(annotation: Any, metadata: list[Any]) -> str:
@@ -285,7 +285,7 @@ def _bounds(field: FieldInfo) -> str:
 
 
 def _bound(value: Any, field: FieldInfo) -> str:
-    """Return a bound; that of a plain number with its thousands apart."""
+    """Return a bound, with the thousands of a plain number separated."""
     if _validators(field.metadata) & _NAMES.keys():
         return _written(value, field)
     return f"{value:,}".replace(",", " ")

@@ -28,10 +28,10 @@ from queuegate_server.settings.queue_schedulers import FLAT, KUEUE, YUNIKORN, Ka
 WITHOUT_QUEUES: Final = Path("deploy/admission/base/webhooks.yaml")
 QUEUES: Final = Path("deploy/admission/queues/webhooks.yaml")
 SETTINGS: Final = Path("deploy/admission/queues/settings.yaml")
-"""The ConfigMap with the settings that QUEUES fits."""
+"""The ConfigMap with the settings from which QUEUES is generated."""
 CHART: Final = Path("deploy/helm/queuegate/queues.yaml")
 BASES: Final = Path("deploy/queues")
-"""Contains a folder for each scheduler, with settings and the configuration that fits them."""
+"""Contains a folder for each scheduler, with settings and the matching configuration."""
 _SERVICE: Final = Service("yunikorn", "queuegate-admission")
 _SERVICE_OF_BASES: Final = Service("queuegate", "queuegate-admission")
 _COMMENT: Final = "# `make docs-generated` writes this file.\n"
@@ -52,7 +52,7 @@ def generate_queues() -> str:
 
 
 def generate_bases() -> dict[Path, str]:
-    """Return the configurations that fit the settings in each folder of BASES, by their files."""
+    """Return the configurations for the settings in each folder of BASES, by their files."""
     found = {}
     for file in sorted(BASES.glob("*/queuegate.yaml")):
         settings = yaml.safe_load(file.read_text(encoding="utf-8"))["admission"]
