@@ -92,7 +92,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "matched_queue": "The queue whose ACL matched; empty if none did. Absent with `error`.",
     "matched_name": "The user or group that matched, or `*`. Absent with `error`.",
     "revision": "The revision of the policy that decided. Absent with `error`.",
-    "origins": "Under [Kubernetes' RBAC](rbac.md), up to ten bindings that name the user or group,"
+    "origins": "Under [Kubernetes RBAC](rbac.md), up to ten bindings that name the user or group,"
     " each with its role. Absent with other policies, if nothing matched, for a gate,"
     " and if the policy was replaced before the record was written.",
     "stale": "`true` if the gate decided [without a"

@@ -60,8 +60,8 @@ for:
   `limits.caller_rate`;
 - connections from one caller or address;
 - the lookups that one caller causes, apart from the limit on those of one request;
-- the duration of a call: the caller's deadline ends it. Without a deadline, it ends when its lookups
-  have ended, each of which takes at most twice `lookup_timeout`."""
+- the duration of a call: the caller's deadline ends it. Without a deadline, it ends when its
+  lookups have ended, each of which takes at most twice `lookup_timeout`."""
 
 
 def _limits() -> list[_Limit]:
