@@ -34,7 +34,7 @@ before a decision, for example because there are too many or the caller lacks th
 `records: denials`, allowed requests are not recorded. The admission webhook's decisions about each
 queue that an object names are recorded as well. A
 [gate](../how-to/decide-in-the-shim.md#with-an-audit-log) passes records with the same keys to its
-own program; they are not in the server's log.
+own program; those records are not in the server's log.
 """
 _EXAMPLES: Final = """\
 ## Examples
@@ -93,7 +93,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "matched_name": "The user or group that matched, or `*`. Absent with `error`.",
     "revision": "The revision of the policy that decided. Absent with `error`.",
     "origins": "Under [Kubernetes RBAC](rbac.md), up to ten bindings that name the user or group,"
-    " each with its role. Absent with other policies, if nothing matched, for a gate,"
+    " each with its role. Absent with other policies, if nothing matched, in a gate's record,"
     " and if the policy was replaced before the record was written.",
     "stale": "`true` if the gate decided [without a"
     " lease](../how-to/decide-in-the-shim.md#limits-of-the-guarantee). Otherwise absent.",

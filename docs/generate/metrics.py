@@ -28,8 +28,9 @@ answer within 2 s. In addition:
 _WEBHOOK: Final = """\
 ## Metrics of the admission webhook
 
-`queuegate-server admission` exports these on the port that `ops.listen` sets. With `--config`, it
-also exports the server's metrics of policies, resolvers, caches, the fleet and the audit log.
+`queuegate-server admission` exports these metrics on the port that `ops.listen` sets. With
+`--config`, it also exports the server's metrics for policies, resolvers, caches, the fleet and the
+audit log.
 """
 
 

@@ -69,7 +69,7 @@ def _of_groups(kinds: Sequence[Kind]) -> Iterator[str]:
 
 def _verdict(operator: Operator, kinds: ListedKinds) -> str:
     if operator.chooses:
-        return "no: in the ACLs of its queues"
+        return "no: list the account in the ACLs of its queues"
     missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
     if not missing:
         if operator.fetched:

@@ -68,8 +68,8 @@ _WEBHOOK: Final = """\
 
 Besides the [`admission`](#admission) section, `queuegate-server admission` has [command-line
 options](queuegate-server.md#queuegate-server-admission), and reads these keys from the scheduler's
-ConfigMaps, or the older variables. A key takes precedence over its variable. Changes to the
-ConfigMaps apply without a restart. Lists are comma-separated; their elements are Go regular
+ConfigMaps, or the older environment variables. A key takes precedence over its variable. Changes to
+the ConfigMaps apply without a restart. Lists are comma-separated; their elements are Go regular
 expressions, which may match anywhere in the text.
 """
 
@@ -127,7 +127,7 @@ def _resolvers() -> Iterator[_Section]:
     common = documented_fields(ResolverOptions)
     yield _Section("resolvers.NAME", " ".join(_OF_RESOLVERS.split()), common)
     of_providers = _own(RestOptions, common)
-    about = "Settings for the resolvers of identity providers, in addition to their own below."
+    about = "Settings of all resolvers for identity providers, in addition to their own below."
     yield _Section("resolvers.NAME`, `type: entra`, `keycloak` and `okta", about, of_providers)
     for name in (*RESOLVER_TYPES, CHAIN):
         model = options_type(name)
