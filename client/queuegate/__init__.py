@@ -9,7 +9,7 @@
 
 `queuegate.aio.Client` is the asyncio counterpart. `queuegate.exceptions` contains the exceptions
 raised by calls, `queuegate.v1` the generated protobuf messages, and `queuegate.policy` the server's
-policy core, for decisions without a server.
+policy core, which makes decisions without a server.
 """
 
 from importlib import import_module

@@ -73,7 +73,7 @@ class ApplicationCheck:
     action: ActionName
     """What the user does with the application."""
     application: Application | SparkApplication
-    """The application, which decides whether YARN's rules apply or Spark's."""
+    """The application. Its type determines whether YARN's or Spark's rules apply."""
     partition: str = "default"
     """The partition whose rules apply."""
     groups: Iterable[str] | None = None

@@ -53,7 +53,7 @@ class _Calls:
 
     def __init__(self, plan: ChannelPlan, channel: Any, owner: str) -> None:
         # `channel` is a grpc.Channel or a grpc.aio.Channel. The generated stubs have a type for
-        # each, but no common one.
+        # each, but none that covers both.
         self.has_worked = False
         """Whether the server has ever responded."""
         self._plan = plan

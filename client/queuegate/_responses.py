@@ -1,4 +1,4 @@
-"""Convert protobuf responses about access to results. `_server_responses.py` converts all others.
+"""Convert protobuf responses about access into results. `_server_responses.py` converts all others.
 
 Unknown enum values become UNSPECIFIED. A response that violates the contract raises ServerError and
 never grants access.

@@ -85,7 +85,9 @@ class Diagnostic:
 
     @property
     def is_about_fleet(self) -> bool:
-        """Whether this concerns the fleet's replicas rather than a file; `file` is then "fleet"."""
+        """Whether the diagnostic is about the fleet's replicas, not a file. If so, `file` is
+        "fleet".
+        """
         return self.file == "fleet"
 
 
@@ -189,8 +191,8 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class StaleGate:
-    """A gate that may still use the state from before a change, because its `stale` allows that
-    while no server is reachable.
+    """A gate that may still use the state from before a change, because its `stale` setting allows
+    that while no server is reachable.
     """
 
     name: str
@@ -272,8 +274,8 @@ class QueueDecisions:
     `queuegate_admission_queue_decisions_total`.
     """
     mode: str
-    """The current mode; empty if the settings have none. If its places have different modes, all of
-    them, separated by commas.
+    """The current mode; empty if the settings do not set one. If the scheduler's places have
+    different modes, all these modes, separated by commas.
     """
     allowed: int
     """The number of names that were allowed."""
@@ -355,8 +357,8 @@ class FleetInfo:
     problems: tuple[str, ...] = ()
     """The fleet's problems, in words."""
     gates: tuple[FleetGate, ...] = ()
-    """Connected gates, at most 20 per replica: those with a fallback come first. Without a fleet,
-    the server's own gates.
+    """Connected gates, at most 20 per replica, starting with those that have a fallback. Without a
+    fleet, the server's own gates.
     """
 
     def __bool__(self) -> bool:

@@ -1,6 +1,7 @@
-"""Convert protobuf responses about groups, policies and the server's state to results.
+"""Convert protobuf responses about groups, policies and the server's state into results.
 
-`_responses.py` converts those about access, and documents what applies to all.
+`_responses.py` converts responses about access, and documents the rules that apply to all
+responses.
 """
 
 from collections.abc import Iterable, Sequence

@@ -181,7 +181,7 @@ class ExplainedGroups:
     groups: tuple[str, ...]
     """The groups, starting with the primary group."""
     resolver: str
-    """The name of the queried resolver, if any."""
+    """The name of the resolver that was queried, if any."""
     detail: str
     """Details from the resolver, in words."""
 

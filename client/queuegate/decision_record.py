@@ -20,7 +20,7 @@ def record_start(time: float, caller: str, method: str) -> Record:
 
     Args:
         time: When the decision was made, in seconds since 1970.
-        caller: Who asked.
+        caller: The caller that asked the question.
         method: The contract method that answers the question.
     """
     moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")

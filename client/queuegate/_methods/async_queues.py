@@ -77,11 +77,11 @@ class AsyncQueueMethods:
     ) -> list[Decision | CheckFailure]:
         """Run many checks at once.
 
-        A request contains up to 4 MiB and 10 000 checks, or 20 000 checks that share a partition
-        and a kind of access, and repeat users and queues. If several requests are needed, each is
-        evaluated under a single policy revision, but revisions may differ between requests. If any
-        request fails, its error is raised. Requests may fail with MessageTooLarge if the server's
-        limits.max_message is below 4 MiB.
+        A request contains up to 4 MiB and up to 10 000 checks, or up to 20 000 if they share a
+        partition and a kind of access, and repeat users and queues. If several requests are needed,
+        each is evaluated under a single policy revision, but revisions may differ between requests.
+        If any request fails, its error is raised. Requests may fail with MessageTooLarge if the
+        server's limits.max_message is below 4 MiB.
 
         Creating an invalid Check, for example with an empty user name, raises InvalidArgument. If
         `checks` is a generator that creates checks, a note on the exception gives the check's

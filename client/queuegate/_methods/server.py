@@ -21,7 +21,7 @@ class ServerMethods:
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The replicas, and whether they agree. There are none if the server is not in a fleet.
+            The replicas, and whether they agree; no replicas if the server is not in a fleet.
 
         Raises:
             QueuegateError: The call failed. The subclass gives the reason.

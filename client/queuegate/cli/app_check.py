@@ -169,7 +169,8 @@ def _missing_queue_line(
     if not isinstance(application, Application):
         return ""
     if answer.reason is Reason.UNKNOWN_QUEUE:
-        # For the target of a move, no ancestor is evaluated, so any queue may be meant.
+        # No ancestor of a move's target queue is evaluated, so consider similar queues anywhere
+        # below the root.
         left = invocation.time_for_hints(started)
         if not left:
             return ""

@@ -62,8 +62,8 @@ def access_to_created(
         nearest = path
         while nearest and nearest not in levels:
             nearest = parent_path(nearest)
-        # The response does not contain the `maximum-queue-depth` of queues that do not exist. It is
-        # the default if all creators have the default.
+        # The response does not contain the `maximum-queue-depth` of queues that do not exist.
+        # Assume the default, but only if all creators have the default.
         if nearest != path and not _has_default_depth(creation):
             continue
         created = creation.created(f"{path}{SEPARATOR}{ANY_NAME}", nearest)

@@ -156,7 +156,8 @@ class Invocation:
         """Improve the message of GroupsUnavailable if the queue does not exist or the user may be a
         queue: say what to correct instead of asking for groups.
 
-        Only without a server, because a server would record the additional check as a decision.
+        Does so only without a server, because a server would record the additional check as a
+        decision.
 
         Args:
             client: The client.

@@ -79,7 +79,7 @@ class LocalFiles:
             yield Override("--yarn-site", ("policy", "yarn_site"), self.yarn_site)
 
     def substitute(self) -> "Substitute":
-        """Return the resolvers' substitute: the given groups, or none if a settings file is given.
+        """Return the substitute for the resolvers: the given groups or, with a settings file, none.
 
         Without a settings file, resolvers whose results depend on the machine are not queried,
         because the server may run on a different machine.
@@ -105,7 +105,7 @@ def offline_client(files: LocalFiles, timeout: float | None) -> OfflineClient:
 
     Raises:
         RequestRejected: The server's code is not installed, or a file is invalid.
-        ServerUnavailable: The API server whose RBAC is the policy cannot be asked.
+        ServerUnavailable: The API server whose RBAC is the policy cannot be queried.
     """
     # Silence the server's log, except for failed lookups. The command reports everything else
     # itself.

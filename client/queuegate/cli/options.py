@@ -36,7 +36,7 @@ seconds to detect an unresponsive Redis."""
 WAIT_TIMEOUT: Final = 15.0
 """The default time limit for `invalidate --wait`, in seconds."""
 FILES_TIMEOUT: Final = f"{TIMEOUT:g}; with --policy or --config: {LIST_TIMEOUT:g}"
-"""The default time limit of a single decision, for the help."""
+"""The default time limit of a single decision, as shown in the help."""
 DECISION_STATUSES: Final = {
     Exit.OK: "access is allowed",
     Exit.NO: "access is denied",
@@ -111,7 +111,7 @@ def common_options(output: tuple[str, ...], timeout: str) -> _Decorator:
 
     Args:
         output: The output formats.
-        timeout: The default time limit, for the help.
+        timeout: The default time limit, as shown in the help.
     """
     return _options(
         click.option(
@@ -148,7 +148,7 @@ def invocation_options(
     its exit status.
 
     Args:
-        timeout: The command's default time limit, for its help.
+        timeout: The command's default time limit, as shown in its help.
         with_table: Whether to allow `--output table`.
     """
     formats = (*FORMATS, TABLE) if with_table else FORMATS
@@ -202,7 +202,7 @@ def _merge_groups(arguments: dict[str, Any], context: click.Context) -> None:
 
 
 def _check_not_empty(arguments: Mapping[str, Any], context: click.Context) -> None:
-    """Refuse empty values of options that need a value. They usually come from unset variables in
+    """Reject empty values for options that need a value. They usually come from unset variables in
     scripts.
     """
     for parameter in context.command.params:

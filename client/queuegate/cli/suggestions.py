@@ -37,7 +37,7 @@ class MissingQueue(NamedTuple):
 def ambiguous_name(
     client: "ClientMethods", queue: str, partition: str, timeout: float | None = None
 ) -> str:
-    """Return a message listing the queues that a short name may refer to; "" if at most one.
+    """Return a message listing the queues that share a short name; "" if fewer than two do.
 
     The message is based on the policy, so callers who may not read the policy get none.
 

@@ -130,7 +130,9 @@ class _Question(NamedTuple):
 
 
 def _lines(page: UserPage, users: Sequence[ListedUser], colors: Colors) -> Iterator[str]:
-    """Yield a line for each user, with the first grant, after the grants to everyone."""
+    """Yield a line for each grant to everyone or to a service, then one for each user's first
+    grant.
+    """
     if page.everyone_via is not None:
         is_enforced = page.everyone_via.acl is not None
         where = f"{place_of(page.everyone_via)} allows everyone"

@@ -116,7 +116,7 @@ class Decider:
             state.store(question, evaluation)
         else:  # do not cache the decision, so that the callback receives each one
             self._tell(question, decision)
-            # The program may have been slow.
+            # The program's callback may have been slow.
             if self._remaining_seconds(state, entry) <= (-self.grace if decision.stale else 0):
                 return None
         self.decided += 1

@@ -220,8 +220,8 @@ class LocalPartition:
     def _unbuilt_levels(self, level: int, path: str) -> tuple[list[int], Chain | None]:
         """Return the levels, from the given one up, whose chains are not built yet.
 
-        Also return the built chain above these levels; None if none is built. The last level is
-        then the end of the chain.
+        Also return the built chain above these levels, or None if the last of the levels ends the
+        chain.
         """
         unbuilt: list[int] = []
         while (built := self._built(level, path)) is None:

@@ -1,4 +1,4 @@
-"""Records of local decisions, for the gate's own program."""
+"""Records of local decisions, which a gate passes to its own program."""
 
 import json
 import logging

@@ -93,7 +93,7 @@ class GateSession:
             replica: The replica to update.
             name: The gate's name on the server.
             partitions: The partitions to follow; all if empty.
-            stale: How long the gate may use its last state after its lease, in seconds.
+            stale: How long the gate may use its last state after its lease expires, in seconds.
             agent: The gate's program and version.
         """
         self.lease_until = -math.inf

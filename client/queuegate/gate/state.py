@@ -69,8 +69,8 @@ class PolicyCopy(NamedTuple):
     name: str
     """The partition name."""
     partition: LocalPartition | None
-    """The partition; None if the gate does not support its rules and must send all its checks to
-    the server.
+    """The partition; None if the gate does not support the partition's rules and must send all
+    checks for it to the server.
     """
     checksum: bytes
     revision: int

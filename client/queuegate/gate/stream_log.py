@@ -30,7 +30,7 @@ class StreamLog:
         self._may_decide = True
 
     def opened(self, opened: sync_pb2.SyncOpened) -> None:
-        """Log the followed partitions that the server lacks, and log if the gate may not decide."""
+        """Log any followed partitions that the server lacks, and any ban on local decisions."""
         missing = self._named.difference(opened.partitions)
         if not missing <= self._missing:
             _LOG.warning(

@@ -22,8 +22,8 @@ SYSTEM: Final = "system:"
 MASTERS: Final = "system:masters"
 """The group whose members the API server allows to do everything, whatever RBAC says."""
 NO_NAMESPACE: Final = "@cluster"
-"""The level that replaces the namespace if a question names none although the kind's grants may be
-limited to a namespace. No namespace has this name.
+"""The level that replaces the namespace if a question names no namespace, although the kind's
+grants may be limited to one. No namespace has this name.
 """
 
 _ANONYMOUS: Final = "system:anonymous"
@@ -90,7 +90,7 @@ def name_of(level: str) -> str:
 
 
 def counting_groups(user: str, groups: Sequence[str], prefix: str = "") -> tuple[str, ...]:
-    """Return a user's effective groups, for groups that do not come from a request to the API
+    """Return a user's effective groups, given groups that do not come from a request to the API
     server.
 
     These are the groups that Kubernetes itself gives the user, followed by those in `groups`, with

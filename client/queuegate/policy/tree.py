@@ -243,7 +243,7 @@ class Partition:
         return self._last_levels[below]
 
     def index_last_levels(self, below: str) -> Iterator[None]:
-        """Prepare `last_levels` in short steps, unless the index already exists.
+        """Build the index for `last_levels` in small steps, unless it already exists.
 
         Every scheduler has the root queue, so the root counts as below itself.
         """
@@ -263,7 +263,9 @@ class Partition:
         self._last_levels[below] = LastLevels(paths, repeated)
 
     def parts(self) -> list[object]:
-        """Return the partition's queues and chains, for freeing a large partition in steps."""
+        """Return the partition's queues and chains, so that a large partition can be freed in
+        steps.
+        """
         return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
 
     def parse_long_acls(self) -> None:

@@ -1,4 +1,4 @@
-"""YARN's ACL grammar, as documented and as in Hadoop 3.4, and a cluster's settings for ACLs."""
+"""YARN's ACL grammar, as documented and as in Hadoop 3.4's code, and a cluster's ACL settings."""
 
 import functools
 import json
