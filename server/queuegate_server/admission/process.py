@@ -50,7 +50,7 @@ _MAX_LOGGED_WARNINGS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
-    """How the webhook serves: its options and the settings of its ports."""
+    """The webhook's options, and the settings of its ports."""
 
     listen: HostPort
     """The webhook's HTTPS address."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _OPS_LISTEN: Final = "127.0.0.1:9465"
-"""The default for `ops.listen` in a webhook, which needs probes."""
+"""The default of `ops.listen` for a webhook, which needs a port for probes."""
 _option: Final = functools.partial(click.option, show_default=True, show_envvar=True)
 
 

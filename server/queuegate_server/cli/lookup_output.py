@@ -1,4 +1,4 @@
-"""Prints the steps and the outcome of a lookup, for `source-check`."""
+"""Prints the steps and the outcome of a lookup that `source-check` runs."""
 
 from collections.abc import Iterable
 from typing import Protocol

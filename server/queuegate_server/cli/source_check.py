@@ -111,7 +111,7 @@ async def _check_all(
 async def _check(
     name: str, configured: ConfiguredResolver, user: str, *, is_for_yunikorn: bool
 ) -> bool | None:
-    """Query a resolver. Return whether it knows the user; None if it fails."""
+    """Query a resolver. Return whether it knows the user, or None if it fails."""
     click.echo(f"resolver {name} ({configured.type}), user {user!r}")
     options = configured.options
     if isinstance(options, ChainOptions):

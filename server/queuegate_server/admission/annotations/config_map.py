@@ -35,7 +35,9 @@ _MAX_LINES: Final = 20
 
 
 def concerns_config_map(request: AdmissionRequest) -> bool:
-    """Return whether a request writes one of the scheduler's ConfigMaps. Others are not checked."""
+    """Return whether a request writes one of the scheduler's ConfigMaps. Other ConfigMaps are not
+    checked.
+    """
     return (
         request.kind == "ConfigMap"
         and request.operation in _CHECKED_OPERATIONS

@@ -12,7 +12,7 @@ from queuegate_server.runtime.single_flight import Flight, SingleFlight
 
 _NOT_FOUND: Final = 404
 SOCKET_SECONDS: Final = 3.0
-"""The Kubernetes API's time limit for a lookup."""
+"""The time limit for connecting to the Kubernetes API, and for each part of its response."""
 _LOOKUP_SECONDS: Final = 4.0
 """The time limit for a lookup. Shorter than the API server's timeout for a review."""
 _FRESH_SECONDS: Final = 30.0
@@ -32,7 +32,7 @@ class _CachedAnnotations(NamedTuple):
 class NamespaceCache:
     """A cache of namespace annotations. Concurrent callers share one lookup per namespace.
 
-    Entries are fresh for 30 s. While lookups fail, they are used for up to 10 minutes.
+    Entries are fresh for 30 s. While lookups fail, entries are used for up to 10 minutes.
 
     Args:
         fetch: Returns a namespace's annotations. May block. Raises NamespaceError.

@@ -35,7 +35,7 @@ class CannotResolve(Exception):
 
 
 class RequesterGroups:
-    """The groups of requesters, for the annotation."""
+    """The requesters' groups that the annotation may contain."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class RequesterGroups:
         self._recent.add(request.user, written, self._lifetime())
         accepted = {written, *(self._recent.find(request.user) or ())}
         if settings.on_outage == "kubernetes":
-            # Another process may have written these while the directory was not responding.
+            # Another process may have written these groups while the directory was not responding.
             accepted.add(stated.groups)
         return OwnGroups(written, frozenset(accepted))
 

@@ -61,8 +61,9 @@ class AnnotationReviews:
     groups: RequesterGroups | None
     """The requesters' groups for the annotation; None to use those in the requests."""
     parsing: asyncio.Lock
-    """The lock held while a child process parses a ConfigMap or the policy, so that only one uses
-    memory."""
+    """The lock held while a child process parses a ConfigMap or the policy, so that only one such
+    process uses memory at a time.
+    """
     _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def endpoints(self) -> list[Endpoint]:

@@ -258,8 +258,8 @@ def _decide_creation(scope: Scope) -> AdmissionResponse:
 
 
 def _decide_binding(scope: Scope) -> AdmissionResponse:
-    """Deny a binding that contains user metadata, because it would replace the pod's without
-    review.
+    """Deny a binding that contains user metadata, because it would replace the pod's metadata
+    without review.
     """
     binding = pod_metadata(POD, scope.request.new)
     if binding.user_info is not None:

@@ -1,4 +1,4 @@
-"""Selects the groups for the user info annotation, and remembers who had which. Pure.
+"""Selects the groups for the user info annotation, and remembers which groups each user had. Pure.
 
 The scheduler uses the annotation's groups for ACLs, limits and placement filters, so other groups
 would only make objects larger. YuniKorn's `ConvertUGI` (`pkg/common/security/usergroup.go`) rejects

@@ -49,9 +49,9 @@ def add_duties(
     namespace_annotations: Mapping[str, str],
     response: AdmissionResponse,
 ) -> AdmissionResponse:
-    """Return the response, after adding what YuniKorn needs to its patch.
+    """Return the response, after adding to its patch what YuniKorn needs.
 
-    Only new pods are changed: not those of YuniKorn itself, nor those in namespaces that are not
+    Only new pods are changed, except YuniKorn's own pods and pods in namespaces that are not
     processed.
 
     Args:

@@ -110,8 +110,8 @@ class YuniKornSettings:
     trust_controllers: bool
     """Whether system users may set the annotation."""
     generate_unique_app_id: bool
-    """Whether each pod without an application ID becomes its own application, instead of one
-    application per namespace. Used if `admission.yunikorn.enabled` is set.
+    """Whether each pod without an application ID becomes its own application. If not, all such pods
+    in a namespace form a single one. Used if `admission.yunikorn.enabled` is set.
     """
     system_users: Patterns
     """The accounts of Kubernetes controllers."""

@@ -20,7 +20,7 @@ LIFETIME: Final = timedelta(days=365)
 RENEWED_BEFORE: Final = timedelta(days=120)
 """A certificate is replaced once its remaining validity falls below this."""
 _CLOCK_SKEW: Final = timedelta(hours=1)
-"""How far the start of validity is backdated, for machines whose clocks are slow."""
+"""How far the start of validity is backdated, so that machines with slow clocks accept it."""
 
 
 def why_renew(files: Mapping[str, bytes], host: str, now: datetime) -> str:

@@ -2,8 +2,8 @@
 
 Unlike `annotations.requests`, which decodes only the members that its rules inspect, this module
 decodes whole objects, because a name may be anywhere in them. Each entry becomes a Python object,
-so entries are counted first. An object with too many is not decoded, and the reason is part of the
-review.
+so entries are counted first. An object with too many entries is not decoded, and the reason is part
+of the review.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ _METADATA: Final = msgspec.json.Decoder(_Metadata | None)
 def read_queue_review(body: bytes) -> Generator[None, None, QueueReview]:
     """Decode the request in a body, in short steps. Raises MalformedReview.
 
-    Decoding the request is one step, and so is each object. Each takes up to 15 ms.
+    Decoding the request is one step, and so is decoding each object. Each step takes up to 15 ms.
     """
     request = read_request(body)
     user, groups = request["userInfo"].get("username"), _groups(request["userInfo"])
@@ -151,7 +151,7 @@ def _without_managed_fields(text: bytes) -> bytes:
     if "managedFields" not in metadata:
         return text
     fields = b'"managedFields":' + _text(metadata["managedFields"])
-    # The same text elsewhere may be a member that is searched.
+    # If the same text also occurs elsewhere, it may be a member that is searched.
     return text.replace(fields, b'"managedFields":null') if text.count(fields) == 1 else text
 
 

@@ -1,4 +1,6 @@
-"""The kinds of objects that are pods, or from which controllers create pods, from kinds.toml."""
+"""The kinds of objects that are pods or from which controllers create pods, as listed in
+kinds.toml.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple
@@ -51,19 +53,22 @@ class KnownKind(BaseModel):
     copied into another object, or by selecting the pods. `other`: a kind without pod templates,
     with fields or labels that matter."""
     labels_become_pods: bool = False
-    """Whether its own labels are, or become, pod labels."""
+    """Whether the object's own labels are, or become, pod labels."""
     labels_go_to: Literal["", "referrers", "any pods"] = ""
     """The pods of other objects that get its templates or labels: those of objects that refer to
     it, or any pods that it selects, so that its project may be combined with any node pool."""
     refers_by: frozenset[str] | Literal["always"] | None = None
-    """The members that refer to another object's template; `always` if it may use such a template
-    even without these members; None if it never uses one."""
+    """The members that refer to another object's template; `always` if an object may use such a
+    template even without these members; None if it never uses one.
+    """
     template_may_change_project: bool = False
     """Whether the template that the object refers to may change the object's project, as in a
     Workflow.
     """
     takes_built_in_templates: bool = False
-    """Whether it uses templates of built-in kinds, in which a node pool needs no queue label."""
+    """Whether the object uses templates of built-in kinds, in which a node pool needs no queue
+    label.
+    """
     contains_objects_at: Steps = ()
     """The paths to the objects in it that an operator creates; lists do not count as levels. A map
     elsewhere is not treated as an object, even if it has a `kind`: in kinds that keep unknown
@@ -123,8 +128,9 @@ class HiddenPlace(NamedTuple):
     path: Sequence[str]
     """The members from the object to the field."""
     stands_for: str
-    """The placeholder for the names in the template: FETCHED, or, if only text hides them, TEXT, or
-    PATCH for a JSON patch."""
+    """The placeholder for the names in the template: PATCH for a JSON patch, TEXT if the names are
+    hidden only because the template is text, otherwise FETCHED.
+    """
 
 
 HIDDEN: Final[Mapping[Kind, Sequence[HiddenPlace]]] = {

@@ -107,7 +107,7 @@ def in_maps(
 def unknown_names(
     stands_for: str, text: str, trail: Trail | None, node: Node, readers: Iterable[KeyPlace]
 ) -> Iterator[QueueName]:
-    """Yield a placeholder for each scheduler that may read a name there, if names are unknown."""
+    """Yield a placeholder for unknown names, one per scheduler that may read a name at `trail`."""
     position = where(trail)
     for scheduler in dict.fromkeys(each.scheduler for each in readers if _counts(each, node)):
         yield QueueName(scheduler, stands_for, position, Access.SUBMIT, text=text)
@@ -126,7 +126,7 @@ def _counts(place: KeyPlace, node: Node) -> bool:
 def _is_overridden(place: KeyPlace, node: Node, members: Mapping[str, Any]) -> bool:
     """Return whether the scheduler ignores a pod's key because another key is next to it.
 
-    Elsewhere, both are checked: an operator may copy only one of them, or remove one.
+    Elsewhere, both keys are checked, because an operator may copy or remove only one of them.
     """
     if node.kind != POD or node.trail != OWN_METADATA:
         return False

@@ -118,7 +118,9 @@ def _reason_sentence(
 
 
 def _reader(check: RequiredCheck) -> str:
-    """Name the scheduler that reads the queue in a place, if others read different queues there."""
+    """Name the scheduler that reads the queue in a place, if other schedulers read different queues
+    there.
+    """
     if not check.is_one_of_several:
         return ""
     if check.scheduler.startswith(PLACES):

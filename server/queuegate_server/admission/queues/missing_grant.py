@@ -23,7 +23,7 @@ _DIGITS: Final = 16
 
 
 class MissingGrant(NamedTuple):
-    """The use of a queue that a user lacks."""
+    """The permission to use a queue, which a user lacks."""
 
     verb: str
     kind: Kind
@@ -55,7 +55,7 @@ class MissingGrant(NamedTuple):
         return f"{resource}{name}{f' in {self.namespace}' if self.namespace else ''}"
 
     def manifests(self) -> str:
-        """Return a role and its binding, in YAML, that grant the use to the user."""
+        """Return a role and its binding, in YAML, that grant the permission to the user."""
         prefix = "" if self.namespace else "Cluster"
         role = "-".join(filter(None, (self.verb, self.kind.level, self.name)))
         # A separate binding, so that applying it does not change any other. RBAC allows colons in

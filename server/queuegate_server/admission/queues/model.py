@@ -25,10 +25,12 @@ UNKNOWN_PROJECT: Final = "{project}"
 """A placeholder for the name that KAI builds from a node pool and another object's project."""
 UNKNOWN_REFERRER: Final = "{referrer}"
 """A placeholder for the name that KAI builds from a node pool and the project of an object that
-refers to the one with the node pool."""
+refers to the object with the node pool.
+"""
 UNKNOWN_TEMPLATE: Final = "{template}"
-"""A placeholder for the name that KAI builds from a node pool and a project, where a template that
-the object refers to has the project."""
+"""A placeholder for the name that KAI builds from a node pool and the project of a template that
+the object refers to.
+"""
 UNKNOWN_POOL: Final = "{pool}"
 """A placeholder for the name that KAI builds from a project and the node pool of another object."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {
@@ -126,7 +128,7 @@ class Usable(NamedTuple):
     """Queues that a user may use instead of a denied queue."""
 
     names: Sequence[str]
-    """Their names, as the user would write them there."""
+    """Their names, as the user would write them in that place."""
     is_complete: bool
     """Whether `names` contains all of them."""
 

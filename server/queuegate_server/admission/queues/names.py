@@ -144,7 +144,7 @@ class QueueNames:
         """Return the name by which a user refers to a queue in a place.
 
         Args:
-            path: The queue's path, below the one that `below` returns.
+            path: The queue's path, below the path that `below` returns.
             place: Any name in the place.
             namespace: The object's namespace.
 
@@ -192,7 +192,7 @@ class QueueNames:
         place: QueueName,  # noqa: ARG002 - for RbacQueueNames
         namespace: str,  # noqa: ARG002 - for RbacQueueNames
     ) -> Sequence[str]:
-        """Return the paths that decide about queues that the policy lists below `below`.
+        """Return the paths to check for queues that the policy lists below the path from `below`.
 
         Args:
             paths: The paths of the queues.

@@ -59,7 +59,7 @@ _UNKNOWN_KIND: Final = KnownKind(resource="", role="other")
 
 
 class _ConditionalName(NamedTuple):
-    """A name that counts only if its object refers to another one."""
+    """A name that counts only if its object refers to another object."""
 
     object: "NodePools"
     name: QueueName
@@ -83,10 +83,11 @@ class NodePools:
     searches_templates: bool
     """Whether to search the labels in the object's pod templates."""
     new_owners: str
-    """The UIDs of the new owners. Each name contains them, so that an update with a new owner, who
-    may have another project, counts as naming a new queue."""
+    """The UIDs of the new owners. Each name contains them, so that an update with a new owner,
+    which may have another project, counts as naming a new queue.
+    """
     conditional: list[_ConditionalName]
-    """Collects the names that count only if the object refers to another one."""
+    """Collects the names that count only if the object refers to another object."""
     references: frozenset[str] | None = None
     """The names count only if a map in the object has one of these members; None if they always
     count."""

@@ -23,7 +23,8 @@ QUEUES: Final[Mapping[str, str]] = {
 }
 """The annotations that mark placeholders in YuniKorn since 1.6 and before 1.6, each with the label
 for the application's queue. If a pod has both, the first applies, because a task group may add the
-other."""
+other annotation.
+"""
 _TRUE: Final = "true"
 
 
@@ -46,7 +47,7 @@ def is_placeholder(review: QueueReview, settings: QueueChecks) -> bool:
 def without_queue_of_application(
     review: QueueReview, found: Iterable[QueueName]
 ) -> list[QueueName]:
-    """Return the names in a placeholder, without the one that the scheduler wrote."""
+    """Return the names in a placeholder, except the name that the scheduler wrote."""
     written = f'metadata.labels["{_label_of_queue(review)}"]'
     return [each for each in found if (each.scheduler, each.where) != (YUNIKORN, written)]
 

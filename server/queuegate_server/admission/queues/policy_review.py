@@ -94,8 +94,8 @@ def review_policy(
         settings: The settings of a webhook.
         partitions: The partitions of all policies.
         texts: The policies' text; None if it is not available.
-        max_bytes: The maximum size of a policy that is read again. Errors about a longer one have
-            no line, and it causes no warnings.
+        max_bytes: The maximum size of a policy that is read again. Errors about a longer policy
+            have no line, and it causes no warnings.
         source_map: The origins of the settings.
     """
     found: list[Diagnostic] = []

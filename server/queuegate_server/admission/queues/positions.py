@@ -1,4 +1,4 @@
-"""Positions in an object, and values as text. Pure."""
+"""Represents positions in an object, and renders positions and values as text. Pure."""
 
 from typing import Final, NamedTuple
 
@@ -56,7 +56,7 @@ def where(trail: Trail | None) -> str:
 def text_of(value: object) -> str:
     """Return a value as text; empty for null.
 
-    Numbers and booleans are not ignored, because a controller may convert them.
+    Numbers and booleans are not ignored, because a controller may convert them to strings.
     """
     if isinstance(value, str):
         return value

@@ -172,8 +172,8 @@ def _in_text(name: str, map_name: str, text: str) -> Iterator[Property | Unreada
 def flink_pairs(text: str) -> list[tuple[str, str]]:
     """Return the entries in a string such as `k1:v1,k2:v2`, without surrounding blanks.
 
-    Parts may be quoted with single or double quotes; a doubled quote stands for the quote. Quotes
-    are removed from an entry before it is split into key and value.
+    Parts may be quoted with single or double quotes; a doubled quote stands for a literal quote.
+    Quotes are removed from an entry before it is split into key and value.
 
     Raises:
         ValueError: Flink would reject the text.

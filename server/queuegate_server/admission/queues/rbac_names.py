@@ -15,8 +15,8 @@ from queuegate_server.admission.queues.names import PLACES, QueueNames, invalid
 from queuegate_server.settings.queue_schedulers import KUEUE, Schedulers
 
 LEVELS: Final = {"volcano": "volcano-queues", "kai": "kai-queues", "koordinator": "elasticquotas"}
-"""By scheduler whose queue names are flat, the level of the path that holds its queues. Kueue's
-levels have the same names as its templates.
+"""The level of the path that holds a scheduler's queues, by scheduler, for schedulers whose queue
+names are flat. Kueue's levels have the same names as its templates.
 """
 _SCHEDULERS: Final = frozenset({KUEUE, *LEVELS})
 _QUOTAS: Final = LEVELS["koordinator"]
@@ -46,7 +46,7 @@ class RbacQueueNames(QueueNames):
         return self.canonical(found.name, path, _REMEDY)
 
     def below(self, place: QueueName, namespace: str) -> str:
-        """As in QueueNames, but the queues may be those whose paths `asked` returns."""
+        """As in QueueNames, but the paths to check may be others, which `asked` returns."""
         if place.scheduler not in _SCHEDULERS:
             return ROOT
         kind, _ = self._split(place)

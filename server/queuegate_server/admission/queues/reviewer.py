@@ -85,7 +85,8 @@ class QueueReviewer:
         Args:
             body: An AdmissionReview as JSON.
             verified: Whether the caller presented a certificate that the settings accept. Other
-                callers may ask in anyone's name, so they do not learn which queues a user may use.
+                callers may send requests in anyone's name, so they do not learn which queues a user
+                may use.
             deadline: When the response must be ready, as for `asyncio.timeout_at`.
 
         Returns:
@@ -214,5 +215,5 @@ def _response(
             for check, decision in denied
         ),
     ]
-    # Long ones may be truncated, and only the first few are sent.
+    # Long warnings may be truncated, and only the first few warnings are sent.
     return AdmissionResponse(allowed=True, warnings=tuple(sorted(warnings, key=len)))

@@ -55,8 +55,9 @@ WITHIN: Final[Mapping[Kind, Sequence[str]]] = {
     for kind, known in KNOWN_KINDS.items()
     if known.contains_objects_at
 }
-"""Where objects of a kind contain others: Workflows, LeaderWorkerSets, JobSets, TrainJobs, or
-objects of any kind."""
+"""Where objects of a kind contain other objects: Workflows, LeaderWorkerSets, JobSets, TrainJobs,
+or objects of any kind.
+"""
 
 
 class MapRole(Enum):

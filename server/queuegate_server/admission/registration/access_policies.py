@@ -1,11 +1,12 @@
 """ValidatingAdmissionPolicies that check queues against Kubernetes RBAC, without a webhook. Pure.
 
 They see the names in an object's own labels and annotations, in the templates of built-in kinds,
-and in fields that are not below a list. They need `authorizer` and `variables` of Kubernetes 1.30.
+and in fields that are not below a list. They require Kubernetes 1.30, which provides `authorizer`
+and `variables`.
 
-A question to the authorizer costs 350 000 units, of 1 000 000 for an expression and 10 000 000 for
-a policy (`apis/cel/config.go` and `cel/library/cost.go` of `k8s.io/apiserver`). Therefore, each
-expression asks one question, and a policy asks a bounded number of them.
+A question to the authorizer costs 350 000 units; an expression may cost 1 000 000 units, and a
+policy 10 000 000 (`apis/cel/config.go` and `cel/library/cost.go` of `k8s.io/apiserver`). Therefore,
+each expression asks one question, and a policy asks a bounded number of them.
 """
 
 import json
@@ -37,8 +38,9 @@ from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.settings.queue_schedulers import KUEUE, KUEUE_TEMPLATES, Mode
 
 MAX_NAMES: Final = 6
-"""How many new names in an object a policy asks about: a CronJob has three sets of labels and
-annotations. An object with more names is refused."""
+"""How many new names in an object a policy checks: a CronJob has three sets of labels and
+annotations. An object with more names is refused.
+"""
 _SCHEDULERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(KUEUE_TEMPLATES, KUEUE),
     **{level: scheduler for scheduler, level in LEVELS.items()},
@@ -59,7 +61,7 @@ def access_policies(
 
     Args:
         settings: The `admission.queues` section of the settings.
-        rbac: How RBAC grants queues.
+        rbac: How RBAC grants access to queues.
         name: The name prefix of all objects.
     """
     places = build_places(settings)
@@ -199,7 +201,7 @@ def _validations(kind: Kind, rbac: RbacOptions) -> Iterator[dict[str, str]]:
 def _namespace(kind: Kind, rbac: RbacOptions) -> str:
     """Return an expression for the namespace whose RoleBindings count.
 
-    Koordinator's names have no namespace, so the quota with the name may be in any.
+    Koordinator's names have no namespace, so the quota with that name may be in any namespace.
     """
     if kind.may_be_namespaced:
         return _NAMESPACE if rbac.namespaced_grants else '""'

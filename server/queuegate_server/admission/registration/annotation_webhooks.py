@@ -1,4 +1,4 @@
-"""The webhook configurations for YuniKorn's user annotation and configuration. Pure."""
+"""Configurations of the webhooks that handle YuniKorn's user annotation and ConfigMaps. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ TIMEOUT_SECONDS: Final = 5
 _CONFIGURATION_TIMEOUT_SECONDS: Final = 10
 """The API server's default. Longer than for pods, because a large configuration takes longer."""
 QUEUES_SUFFIX: Final = "-queues"
-"""The suffix for the name of the queue configuration."""
+"""The suffix for the name of the webhook configuration for /queues."""
 _DOMAIN: Final = "queuegate.yunikorn.apache.org"
 _USER_LABEL: Final = "yunikorn.apache.org/username"
 _APPS: Final = ["deployments", "replicasets", "daemonsets", "statefulsets"]

@@ -1,4 +1,4 @@
-"""The webhook configurations that fit the settings, for the API server. Pure.
+"""Builds the webhook configurations that fit the settings. Pure.
 
 Each object may have the member COMMENT, whose text `yaml_writer.render` writes above it.
 """
@@ -47,7 +47,8 @@ def webhook_configurations(
     Args:
         admission: The `admission` section of the settings.
         service: How the API server reaches the webhook.
-        name: The name of the configurations; the one for /queues gets the suffix `-queues`.
+        name: The name of the configurations; the configuration for /queues gets the suffix
+            `-queues`.
     """
     found: list[dict[str, Any]] = []
     # Their failure policy is Fail in every mode, so listing YuniKorn among the schedulers does not

@@ -40,7 +40,8 @@ class WebhookServer:
     def drain(self) -> None:
         """Close each connection after its next response, so that clients connect to another server.
 
-        A request that arrives while its idle connection is being closed would fail.
+        Idle connections stay open until then, because a request that arrives while its connection
+        is being closed would fail.
         """
         self._draining = True
 
