@@ -217,7 +217,7 @@ class GroupCache:
         kind.put(entry, self.options.max_entries)
 
     def _store_failure(self, user: str, outcome: LookupFailure) -> CacheEntry:
-        """Store a failed lookup; beside the user's groups, if these are kept despite failures."""
+        """Store a failed lookup, alongside the user's groups if they are kept despite failures."""
         now = self.clock()
         failure = self._renew(CacheEntry(user, outcome))
         entry = self.find(user)

@@ -1,8 +1,9 @@
 """Follows the changes that resolvers report, and invalidates the groups of the affected users.
 
 A follower runs a resolver's `changes` and restarts it after a failure. Reports are merged while
-earlier ones take effect. While nothing is followed, the TTLs of the caches bound the age of groups,
-as for other resolvers. In a fleet, one replica follows, and the others get its invalidations.
+earlier ones take effect. While no source is followed, the TTLs of the caches bound the age of
+groups, as for other resolvers. In a fleet, one replica follows a source, and the other replicas
+receive its invalidations.
 """
 
 import asyncio
@@ -26,9 +27,11 @@ for an earlier invalidation. If there are more, all users are invalidated."""
 ALL_INTERVAL: Final = 1.0
 """The minimum number of seconds between invalidations of all users."""
 STABLE_SECONDS: Final = 60.0
-"""After following for this long, the next failure counts as the first one."""
+"""After a source has been followed for this long, the next failure counts as the first one."""
 MAX_SILENCE: Final = 300.0
-"""How long a resolver may follow without calling `reached`, in seconds. It is then restarted."""
+"""How long a resolver may follow its source without calling `reached`, in seconds, before it is
+restarted.
+"""
 MAX_POSITION_BYTES: Final = 16 * 1024
 CLOSE_SECONDS: Final = 3.0
 """How long `close` waits for the resolver to stop and the lease to be released."""
@@ -145,7 +148,9 @@ class ChangeFollower:
     changes: Following
     invalidate: Callable[[Collection[str]], Awaitable[bool]]
     """Invalidates the given users in all partitions that use the resolver, or all of their users if
-    none are given. Returns whether all processes will learn of it even if this one ends."""
+    none are given. Returns whether all processes will learn of the invalidation even if this one
+    ends.
+    """
     clock: Callable[[], float]
     """A monotonic clock, in seconds."""
     lease: FollowerLease
@@ -207,7 +212,7 @@ class ChangeFollower:
             await self.sleep(pauses.FOLLOWER.after(self._failures_in_row))
 
     async def _follow(self) -> str:
-        """Follow until the resolver stops; return why it did."""
+        """Follow until the resolver stops; return the reason."""
         try:
             position = await self.lease.acquire(self._stand_by)
             self._end_standby()
@@ -295,7 +300,7 @@ class ChangeFollower:
             _LOG.warning("resolver %r follows changes again", self.name)
 
     async def _apply(self) -> None:
-        """Carry out reports in order, merging those that arrive meanwhile."""
+        """Apply reports in order, merging those that arrive meanwhile."""
         reports = self._reports
         while True:
             await reports.wake.wait()

@@ -217,7 +217,7 @@ class GroupResolver:
         return await asyncio.shield(task)
 
     def end_lease(self) -> None:
-        """Keep lookups in progress from being joined by later callers or cached."""
+        """Prevent lookups in progress from being joined by later callers, and from being cached."""
         self._flights.outdate_all()
 
     def reconfigure(self, options: CacheOptions) -> None:

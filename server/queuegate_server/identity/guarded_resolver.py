@@ -50,8 +50,10 @@ BREAKER_FAILURES: Final = 5
 a lower number, a few broken entries could pause the source; with a higher one, more users would
 wait for `lookup_timeout` in vain."""
 BREAKER_PAUSE_SECONDS: Final = 1.0
-"""How long a failing source is paused before a trial lookup. One lookup a second is no load even
-for a recovering source, and a longer pause would refuse new users after it has recovered."""
+"""How long a failing source is paused before a trial lookup. One lookup a second is a negligible
+load even for a recovering source, and a longer pause would refuse new users after the source has
+recovered.
+"""
 MAX_WAITING: Final = 10_000
 """The maximum number of queued lookups: all users of a large cluster after a restart. The queue is
 shorter under sustained overload, which is what keeps callers from waiting in vain."""
@@ -129,7 +131,7 @@ class CircuitBreaker:
     The breaker opens for `BREAKER_PAUSE_SECONDS` after lookups have failed for `BREAKER_FAILURES`
     different users in a row. Repeated failures for one user count once, because only that user's
     entry may be broken. A failure counts as a success if the source works, and a lookup does not
-    count at all if the source was not asked or is too busy: a busy source itself says how long to
+    count at all if the source was not queried or is too busy: a busy source itself says how long to
     wait.
     """
 

@@ -46,7 +46,9 @@ class IdentitySettings(Protocol):
 
 Invalidate = Callable[[str, Collection[str]], Awaitable[bool]]
 """Invalidates the given users' groups in a partition, in all processes that share groups; all users
-if none are given. Returns whether all processes will learn of it even if this one ends."""
+if none are given. Returns whether all processes will learn of the invalidation even if this one
+ends.
+"""
 
 
 class ResolverKey(NamedTuple):
@@ -101,8 +103,9 @@ class ResolverManager:
     """Returns a partition's shared groups, given the partition's name and the resolver's settings;
     None if there is no fleet."""
     source_lease: Callable[[Callable[[], str]], FollowerLease] | None = None
-    """Returns the lease to follow a source, given a function that returns the resolver's settings
-    and the partitions that use it; None if there is no fleet."""
+    """Returns the lease for following a source, given a function that returns the resolver's
+    settings and the partitions that use it; None if there is no fleet.
+    """
     around: Callable[[str, Resolver], Resolver] | None = None
     """Wraps each new resolver, given its name and the resolver itself."""
     resolver_type: Callable[[str], ResolverType] = resolver_types.resolver_type
@@ -119,7 +122,7 @@ class ResolverManager:
         return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
 
     def follow_changes(self, invalidate: Invalidate) -> None:
-        """Follow the sources of the resolvers that are opened from now on, if they can be."""
+        """From now on, follow the source of each resolver that is opened, if it can be followed."""
         self._invalidate = invalidate
 
     async def stop_following(self) -> None:
@@ -236,7 +239,7 @@ class ResolverManager:
         return _OpenResolver(guarded, resolver_type, options)
 
     def _follow(self, key: ResolverKey, guarded: GuardedResolver) -> None:
-        """Start to follow a resolver's source, if it can be followed and is not yet."""
+        """Start to follow a resolver's source, if it can be followed and is not followed yet."""
         changes = getattr(guarded.resolver, "changes", None)
         if changes is None or self._invalidate is None or guarded.follower is not None:
             return

@@ -1,8 +1,8 @@
 """Reports changes in a source, and repeats each report.
 
-A report is repeated because the lookup that follows it may ask another server, or a cache, that
+A report is repeated because the lookup that follows it may query another server, or a cache, that
 lags behind. Positions are reported only after the repetition, so that the next follower repeats
-what this one could not.
+what this follower could not.
 """
 
 import time
@@ -14,7 +14,9 @@ from typing import Final
 from queuegate_server.identity.resolver import ChangeSink
 
 MAX_REPEATED: Final = 10_000
-"""The maximum number of users to invalidate again. If there are more, all users are."""
+"""The maximum number of users to invalidate again. If there are more, all users are invalidated
+again.
+"""
 
 _SHARE: Final = 1 / 8
 """Reports within this share of `repeat_after` are repeated together, so that a storm of reports
@@ -58,7 +60,7 @@ class RepeatedReports:
     def report(self, users: Collection[str] | None, position: bytes) -> None:
         """Report users whose groups may have changed; None for all users.
 
-        `position` is the newest one that is covered.
+        `position` is the newest position that the report covers.
         """
         self._invalidate(users)
         if self._repeat_after and (users is None or users):

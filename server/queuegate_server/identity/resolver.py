@@ -20,10 +20,13 @@ class NoSuchUser:
     detail: str
     """A human-readable reason."""
     source_asked: bool = field(default=True, compare=False)
-    """Whether the source said so. False if the name alone shows that no user can have it."""
+    """Whether the source itself gave this answer. False if the name alone shows that no user can
+    have it.
+    """
     is_final: bool = field(default=False, compare=False)
-    """Whether the source refuses the user, whose account is disabled for example. A chain then asks
-    no other source, even though another one may know the user."""
+    """Whether the source refuses the user, for example because the account is disabled. A chain
+    then queries no other source, even though another source may know the user.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Resolver(Source, Protocol):
 
     A resolver that can follow its source has a `changes` method, described by `Following`. The
     attribute is missing or None if the resolver cannot follow its source, or if its settings do not
-    ask for it.
+    enable this.
     """
 
     async def open(self) -> None:

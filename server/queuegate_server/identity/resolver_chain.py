@@ -18,8 +18,9 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 class ResolverChain:
     """A chain of guarded resolvers, queried in order.
 
-    If a queried resolver fails, the lookup fails, because that resolver might know the user. If one
-    refuses the user, whose account is disabled for example, the user does not exist.
+    If a queried resolver fails, the lookup fails, because that resolver might know the user. If a
+    queried resolver refuses the user, for example because the account is disabled, the outcome is
+    that the user does not exist.
 
     Args:
         name: The chain's display name.
@@ -33,8 +34,8 @@ class ResolverChain:
         self.is_local: bool = all(member.is_local for member in members)
         self._members = tuple(members)
         self._mode = mode
-        # With `first`, only the first resolver's load counts, so that users it finds can be
-        # refreshed even if the others are overloaded.
+        # With `first`, only the first resolver's load counts, so that users whom it finds can be
+        # refreshed even if the other resolvers are overloaded.
         always_queried = self._members if mode == "union" else self._members[:1]
         self.load = _ChainLoad([each.load for each in always_queried])
 

@@ -33,7 +33,7 @@ CHAIN: Final = "chain"
 YUNIKORN_DEFAULT: Final = "none"
 """The default type for YuniKorn partitions if neither the settings nor the policy names one."""
 YARN_DEFAULT: Final = "no_groups"
-"""The default type for YARN partitions, and for Kubernetes' RBAC, if the settings name none."""
+"""The default type for YARN partitions, and for Kubernetes RBAC, if the settings name none."""
 
 WITHOUT_SOURCE: Final = frozenset({YUNIKORN_DEFAULT, YARN_DEFAULT})
 """The types that look up no groups."""
@@ -99,7 +99,7 @@ def _unknown_type(name: str, known: Collection[str]) -> BadResolverType:
 
 
 def _load(point: EntryPoint) -> ResolverType:
-    """Import a resolver type of another distribution, and check it. Raises BadResolverType."""
+    """Import a resolver type from another distribution, and check it. Raises BadResolverType."""
     source = f"the resolver `{point.name}` of {_distribution(point)}"
     try:
         loaded: Any = point.load()

@@ -6,7 +6,7 @@ from typing import Final
 from cachetools import TTLCache
 
 UNIQUE_SECONDS: Final = 60.0
-"""How long a group name is known to be unique."""
+"""How long a group name that was found to be unique counts as unique."""
 MAX_UNIQUE_NAMES: Final = 20_000
 _NAMES_AT_ONCE: Final = 100
 """The maximum number of names to search for at once. A lookup that times out has checked some

@@ -86,7 +86,7 @@ class TokenCache:
 
     Args:
         fetch: Requests a token. Must have a timeout. Raises RequestFault.
-        version: Returns a value that changes with the file of the credentials.
+        version: Returns a value that changes with the credentials file.
         clock: A monotonic clock, in seconds.
     """
 
@@ -154,7 +154,7 @@ class FileToken:
 
     Args:
         file: The file.
-        setting: The setting that names it, for messages.
+        setting: The setting that names it, for use in messages.
         scheme: The scheme in the Authorization header.
         clock: A monotonic clock, in seconds.
     """
@@ -206,7 +206,7 @@ def token_in(answer: HttpAnswer, settings: str) -> AccessToken:
 
     Args:
         answer: The answer of a token endpoint (RFC 6749, 5).
-        settings: The settings that the endpoint's address depends on, for messages.
+        settings: The settings that the endpoint's address depends on, for use in messages.
     """
     if answer.status in _REFUSALS:
         try:

@@ -32,8 +32,9 @@ MAX_AFFECTED: Final = 100
 MAX_DELTA_PAGES: Final = 100
 """If Microsoft Graph has more pages of changes, they count as affecting all users."""
 MAX_LOG_PAGES: Final = 10
-"""If Okta has more pages of new events, they count as affecting all users, and the others are read
-next."""
+"""If Okta has more pages of new events, they count as affecting all users, and the remaining pages
+are read next.
+"""
 MAX_EVENT_PAGES: Final = 10
 """The maximum number of pages of Keycloak's events to read. If all of their events are new, they
 count as affecting all users."""

@@ -42,16 +42,16 @@ class HttpAnswer:
     """An answer to a request."""
 
     what: str
-    """What was requested, for messages."""
+    """What was requested, for use in messages."""
     status: int
     headers: Mapping[str, str]
-    """By their names in lower case."""
+    """The headers, by their names in lower case."""
     body: bytes = field(repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Parts of the request that messages must not contain."""
 
     def for_message(self, text: object) -> str:
-        """Return part of a string in the answer, for a message, without secrets."""
+        """Return part of a string in the answer for use in a message, without secrets."""
         return for_message(text, self.secrets)
 
 
@@ -73,8 +73,8 @@ def requested_pause(headers: Mapping[str, str]) -> float | None:
 
 
 def server_time(headers: Mapping[str, str]) -> float:
-    """Return the provider's time in an answer (RFC 9110, 6.6.1), in Unix seconds; ours if there is
-    none.
+    """Return the provider's time in an answer (RFC 9110, 6.6.1), in Unix seconds; this machine's
+    time if there is none.
     """
     at = _date(headers.get("date", ""))
     return time.time() if at is None else at
@@ -88,7 +88,7 @@ def check_answer(answer: HttpAnswer, right: str = "") -> None:
 
     Args:
         answer: The answer.
-        right: The right that the request needs, for messages.
+        right: The right that the request needs, for use in messages.
     """
     status, what = answer.status, answer.what
     if status == 200:  # noqa: PLR2004 - the only success of the requests that are sent
@@ -120,7 +120,7 @@ def decoded(answer: HttpAnswer) -> Any:
     """Return the JSON in a successful answer. Raises RequestFault.
 
     Commas and opening brackets are counted first, including those in strings. JSON has at most one
-    more value than it has of these.
+    more value than it has of these characters.
     """
     kind = answer.headers.get("content-type", "").partition(";")[0].strip()
     if kind.lower() != "application/json" and not kind.lower().endswith("+json"):

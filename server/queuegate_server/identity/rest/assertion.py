@@ -39,7 +39,7 @@ class SigningKey:
 
 
 def parse_certificate(content: bytes) -> SigningKey:
-    """Return the key of a certificate, for use as Microsoft Entra ID expects.
+    """Return the key of a certificate, in the form that Microsoft Entra ID expects.
 
     `content` has the certificate and its RSA key, in PEM format. Raises ValueError.
     """
@@ -61,7 +61,9 @@ def parse_certificate(content: bytes) -> SigningKey:
 
 
 def parse_private_key(content: bytes, key_id: str | None = None) -> SigningKey:
-    """Return an RSA key in PEM format; `key_id` is the provider's ID of it. Raises ValueError."""
+    """Return an RSA key in PEM format; `key_id` is the provider's ID for the key. Raises
+    ValueError.
+    """
     try:
         key = _rsa_key(content)
     except (ValueError, TypeError):
@@ -94,7 +96,7 @@ async def signed_assertion_form(
 
     Args:
         file: The file with the key.
-        setting: The setting that names it, for messages.
+        setting: The setting that names it, for use in messages.
         parse: Returns the key. Raises ValueError.
         client: The ID of the client.
         audience: The token endpoint.

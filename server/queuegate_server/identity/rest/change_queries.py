@@ -54,14 +54,14 @@ async def follow(
     """Follow a provider until cancelled. Raises CannotFollow.
 
     Args:
-        query: What the provider is asked.
+        query: Queries the provider for changes.
         sink: Receives the changes.
         names_of: Returns the names by which callers know a user, if any, by the id. Raises NotFound
             or another RequestFault.
         former_names: The names by which users were looked up.
-        interval: The pause between two questions, in seconds.
-        repeat_after: When a change is reported again, in seconds, because the lookup after the
-            first report may have got old groups.
+        interval: The pause between two queries, in seconds.
+        repeat_after: After how many seconds a change is reported again, because the lookup after
+            the first report may have got old groups.
         is_vague: Whether callers may spell names in any case, so that every change affects all
             users.
     """

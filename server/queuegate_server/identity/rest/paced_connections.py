@@ -1,8 +1,8 @@
 """Connections that read answers in short steps, and limit all bytes of an answer.
 
 aiohttp parses whatever has arrived at once, and bounds only headers and lines. Informational
-answers (RFC 9110, 15.2) and the framing of chunks (RFC 9112, 7.1) would take the event loop and the
-memory for as long as a provider sends them.
+answers (RFC 9110, 15.2) and the framing of chunks (RFC 9112, 7.1) would occupy the event loop and
+the memory for as long as a provider sends them.
 """
 
 import asyncio
@@ -23,8 +23,9 @@ from queuegate_server.identity.rest.answer_limits import (
 from queuegate_server.runtime.pacing import ANSWERS, FREE_SECONDS
 
 _PIECE_BYTES: Final = 8192
-"""The maximum number of bytes that are parsed at once. As one-byte chunks, they take a few
-milliseconds."""
+"""The maximum number of bytes that are parsed at once. If they arrive as one-byte chunks, this
+takes a few milliseconds.
+"""
 _LONG_ANSWER_PAUSES: Final = 4
 """The factor by which pauses grow once an answer is longer than a piece. A hostile provider can
 send such an answer on every connection."""

@@ -55,7 +55,7 @@ async def offset_pages(
         fetch: Returns the items at a position, given the position and their maximum number.
         identity: Returns an item's identifier.
         size: The number of items per page, at least 2.
-        what: What is read, for messages.
+        what: What is read, for use in messages.
     """
     first, last = 0, None
     while True:
@@ -73,13 +73,13 @@ async def offset_pages(
 async def linked_pages(
     fetch: Callable[[URL], Awaitable[tuple[Any, object]]], first: URL, below: str, what: str
 ) -> AsyncIterator[list[Any]]:
-    """Yield the pages of a list, each of which names the address of the next. Raises RequestFault.
+    """Yield the pages of a list, each of which links to the next. Raises RequestFault.
 
     Args:
         fetch: Returns a page and the address of the next one, or None, given an address.
         first: The address of the first page.
         below: What the path of every page starts with.
-        what: What is read, for messages.
+        what: What is read, for use in messages.
     """
     url, seen = first, {str(first)}
     while True:

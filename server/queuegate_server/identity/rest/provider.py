@@ -1,6 +1,7 @@
 """The interface of providers, and the code that Entra and Okta share.
 
-Keycloak names groups by their paths, and has groups within groups: `resolvers/keycloak/realm.py`.
+Keycloak names groups by their paths, and has groups within groups; see
+`resolvers/keycloak/realm.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -134,7 +135,7 @@ class GroupsWithIds(Provider):
 
     def is_readable(self, group: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for those that hide groups
         """Return whether a group is shown with the properties that `name_of` needs. Lookups of the
-        members of others fail.
+        members of other groups fail.
         """
         return True
 
@@ -204,7 +205,7 @@ class GroupsWithIds(Provider):
     async def _ids_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
         """Return the ids of all groups that count and have any of the given names.
 
-        Others cannot grant anything. Names that differ only in case are different, unless the
+        Other groups cannot grant anything. Names that differ only in case are different, unless the
         settings ignore case.
         """
         ids: dict[str, list[str]] = {}

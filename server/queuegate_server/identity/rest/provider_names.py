@@ -1,4 +1,4 @@
-"""Maps user names to the provider's, and checks group names."""
+"""Maps user names to the provider's names, and checks group names."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -91,7 +91,9 @@ def listed_name(found: str, options: RestOptions) -> str | None:
 
 
 def spelled(names: Iterable[str], options: RestOptions) -> tuple[str, ...]:
-    """Return group names as the settings want them, without duplicates. Raises RequestFault."""
+    """Return group names in the form that the settings require, without duplicates. Raises
+    RequestFault.
+    """
     lower = options.name_case == "lower"
     result = dict.fromkeys(name.lower() if lower else name for name in names)
     for name in result:

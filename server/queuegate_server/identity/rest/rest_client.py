@@ -112,7 +112,7 @@ class RestClient:
         return created
 
     async def _end_shutdowns(self) -> None:
-        """Close connections of abandoned requests, whose servers may not answer TLS's shutdown.
+        """Close connections of abandoned requests, whose servers may not answer the TLS shutdown.
 
         aiohttp forgets these connections, and asyncio waits for the servers for up to 30 s.
         """
@@ -138,12 +138,12 @@ class RestClient:
         """Return the JSON at an address, and the answer's headers. Raises RequestFault.
 
         Args:
-            what: What is requested, for messages.
+            what: What is requested, for use in messages.
             url: The address, already encoded.
             credentials: The source of the Authorization header. If the API rejects the header, it
                 is renewed once.
             headers: Further headers.
-            right: The right that the request needs, for messages.
+            right: The right that the request needs, for use in messages.
             quota: Which of the provider's limits the request counts towards. A pause that the
                 provider asks for applies to requests of the same quota.
             is_optional: Whether a failure requires no action by an administrator.
@@ -176,7 +176,8 @@ class RestClient:
             form: The parameters of the request.
         """
         secrets = tuple(form[key] for key in _SECRETS if key in form)
-        # A quota of its own, so that lookups continue with a token that is still valid.
+        # Token requests have a separate quota, so that lookups continue with a token that is still
+        # valid.
         self._check_pause(_ISSUANCE)
         with self._timed(_ISSUANCE) as step:
             try:
@@ -184,7 +185,7 @@ class RestClient:
                 self._note_pause(answer, _ISSUANCE)
                 token = token_in(answer, self.options.issuer_settings)
             except (BadRequest, UnusableAnswer) as fault:
-                # It does not depend on a user.
+                # The fault does not depend on a user.
                 raise RequestFault(fault.detail, fault.advice) from None
             step.detail = f"valid for {token.lifetime:g} s"
             return token

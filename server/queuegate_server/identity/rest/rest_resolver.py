@@ -107,8 +107,8 @@ class RestResolver(ABC, Generic[O]):
             )
 
     async def notes(self, user: str) -> Collection[str]:
-        """Return what an administrator should know about a user who has just been looked up, for
-        `source-check`.
+        """Return what `source-check` should tell an administrator about a user who has just been
+        looked up.
         """
         name = requested_name(user, self.options)
         if self._provider is None or isinstance(name, NoSuchUser):

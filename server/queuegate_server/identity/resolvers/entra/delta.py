@@ -65,7 +65,7 @@ class DeltaQueries:
             await self._read(kind, DeltaChanges(self._new_groups))
 
     def resume(self, position: bytes) -> None:
-        """Continue from links. Unusable links are requested again."""
+        """Continue from the links in a position. For unusable links, new ones are requested."""
         try:
             known = json.loads(position)
         except ValueError:

@@ -166,7 +166,7 @@ class Tenant(GroupsWithIds):
         return body if isinstance(body, dict) else {}
 
     def groups_of(self, user: str) -> Pages:
-        """Return the groups of a user, including those that contain them."""
+        """Return the groups of a user, including the groups that contain these groups."""
         path = f"/users/{user}/transitiveMemberOf/microsoft.graph.group"
         return self._pages("groups", path, {"$select": _SELECT_GROUP, "$count": "true"})
 
@@ -229,7 +229,7 @@ class Tenant(GroupsWithIds):
         query: Mapping[str, str],
         listing: MemberListing | None = None,
     ) -> Pages:
-        """Return the pages of a list, whose requests a listing counts, if given."""
+        """Return the pages of a list. The listing, if given, counts the requests."""
         headers = _EVENTUAL if "$count" in query else {}
 
         async def fetch(url: URL) -> tuple[Any, str | None]:

@@ -23,8 +23,9 @@ _LOG = logging.getLogger("queuegate_server.identity.keycloak")
 
 PAGE: Final = 100
 READ_ALL_SECONDS: Final = 30.0
-"""How often all MAX_EVENT_PAGES are read. In between, only the pages with new events at the top
-are."""
+"""How often all MAX_EVENT_PAGES are read. In between, only the pages with new events at the top are
+read.
+"""
 TYPES: Final = (
     "USER",
     "GROUP",
@@ -36,7 +37,7 @@ TYPES: Final = (
 )
 """The types of resources whose changes can change the groups of users."""
 _SKEW_SECONDS: Final = 5.0
-"""How far a node's clock may lag without a full read missing its events, in seconds."""
+"""How far a node's clock may lag without causing a full read to miss its events, in seconds."""
 _VERSION: Final = b"3"
 """The first byte of a position."""
 _TIME_BYTES: Final = 8

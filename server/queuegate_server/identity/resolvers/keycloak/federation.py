@@ -17,7 +17,7 @@ _BOUNDED: Final[Mapping[str, str]] = {
     "EVICT_DAILY": "caches its users for up to a day",
     "EVICT_WEEKLY": "caches its users for up to a week",
 }
-"""What Keycloak does, by the cache policy."""
+"""What Keycloak does under each cache policy."""
 
 
 def federation_of(user: Mapping[str, Any]) -> str | None:

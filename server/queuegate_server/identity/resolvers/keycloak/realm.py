@@ -52,14 +52,15 @@ from queuegate_server.identity.unique_names import UniqueNames
 from queuegate_server.runtime.pacing import in_steps
 
 CHANGES_SECONDS: Final = 5.0
-"""How often Keycloak is asked for its admin events, with one request, and when a change is applied
-again."""
+"""How often Keycloak is asked for its admin events, with one request, and how long after a change
+the change is applied again.
+"""
 PAGE_SIZE: Final = 500
-"""The number of entries per page. Keycloak sends any number; more would only take longer to
-arrive."""
+"""The number of entries per page. Keycloak would send any number, but larger pages would only take
+longer to arrive.
+"""
 RIGHTS_SECONDS: Final = 60.0
-"""For how long after a check the API is known to show users, and names are known to be
-protected."""
+"""How long after a check the API counts as showing users, and names count as protected."""
 UNVERIFIED: Final = NoSuchUser("the user's email address is not verified")
 
 
@@ -253,7 +254,7 @@ class Realm(Provider):
         return await ask_each(names, paths_of)
 
     async def _search(self, name: str) -> list[dict[str, Any]]:
-        """Return all groups with a name, and possibly others."""
+        """Return all groups with a name, and possibly other groups."""
         query = {"search": name, "populateHierarchy": "false", "max": str(MAX_SIMILAR_GROUPS)}
         if self._options.name_case == "preserve":
             query["exact"] = "true"
@@ -340,7 +341,7 @@ class Realm(Provider):
         query: Mapping[str, str],
         listing: MemberListing | None = None,
     ) -> Pages:
-        """Return the pages of a list, whose requests a listing counts, if given."""
+        """Return the pages of a list. The listing, if given, counts the requests."""
 
         async def fetch(first: int, size: int) -> list[dict[str, Any]]:
             if listing is not None:

@@ -1,7 +1,7 @@
 """Groups from an LDAP directory: OpenLDAP, 389-DS, FreeIPA, Active Directory.
 
 A lookup goes down this list, and its answer comes back up. Each module calls those indented below
-it; on the right is what it refuses, and where bytes are bounded.
+it. The right column says what a module refuses, and where it limits bytes.
 
 ldap_resolver          names that no user can have
   pool                 everything while no server is connected; retries once, on another server
@@ -12,8 +12,8 @@ ldap_resolver          names that no user can have
       search           truncated results, pages that were not requested, attributes of other names
         ldap_connection  more requests than max_in_flight and 1024 more; a silent server
           bridge         256 KiB before the bind; pauses the server while it is ahead of us
-            ldap_messages  64 MiB for one message, 64 KiB if it is no entry; entries with more than
-                           1 000 attributes; what is not RFC 4511
+            ldap_messages  64 MiB for one message, 64 KiB if it is not an entry; entries with more
+                           than 1 000 attributes; what is not RFC 4511
             pending        answers to no request; 16 MiB for a lookup, 64 MiB for a listing (both
                            less if few entries are expected), 64 MiB for all incomplete answers;
                            it words all these refusals
@@ -31,7 +31,7 @@ following     sync_follower (RFC 4533) or dirsync_follower (Active Directory); f
               members and finds who is affected; change_reporter reports them, with the positions
               of change_positions
 listing       member_lookup (groups), member_users (the users among their members)
-source-check  examination, rights_notes, and schema, which lookups without a result also ask
+source-check  examination, rights_notes, and schema, which lookups without a result also query
 settings      ldap_options, defaults (presets and YuniKorn's Secret), option_types, filter_syntax,
               driver_check
 shared        entries (attributes, DNs, kinds of groups), filters (how users and groups are found),

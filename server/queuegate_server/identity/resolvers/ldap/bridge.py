@@ -40,7 +40,7 @@ _SEND_BUFFER_BYTES: Final = 1 << 20
 _LONG_BYTES: Final = 65_536
 """The size above which a response waits, if handling other long responses requires a pause."""
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
-"""The maximum total size of responses during the bind. Kerberos needs several."""
+"""The maximum total size of responses during the bind. Kerberos needs several responses."""
 _MAX_ELEMENTS_BEFORE_BIND: Final = 64
 _FIRST_ID: Final = 1
 SASL_EXTERNAL_REQUEST: Final = (

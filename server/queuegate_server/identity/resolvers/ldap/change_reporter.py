@@ -20,8 +20,9 @@ from queuegate_server.runtime.pacing import in_steps
 _CHUNK: Final = 100
 """The number of DNs or names per search."""
 _MAX_FOUND: Final = 10 * MAX_AFFECTED
-"""The maximum number of users that a search may find. They may be more than the affected ones,
-because users in other subtrees have the same RDNs."""
+"""The maximum number of users that a search may find. There may be more of them than affected
+users, because users in other subtrees may have the same RDNs.
+"""
 
 
 def _no_names(_key: str) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ class ChangeReporter:
         self._pool = pool
 
     async def report(self, affected: AffectedUsers, position: bytes) -> None:
-        """Report the affected users. `position` is the newest one that is covered.
+        """Report the affected users. `position` is the newest position that the report covers.
 
         Raises LdapFault.
         """

@@ -67,8 +67,8 @@ async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> 
 async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:
     """Connect to the first address that responds; return the address.
 
-    Each address has an equal share of the time, so that one that never answers leaves time for the
-    others.
+    Each address has an equal share of the time, so that an address that never responds leaves time
+    for the others.
     """
     fault = "it has no address"
     loop = asyncio.get_running_loop()

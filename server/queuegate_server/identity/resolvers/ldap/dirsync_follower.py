@@ -60,7 +60,7 @@ INCREMENTAL_VALUES: Final = b"\x80\0\0\0"
 """The LDAP_DIRSYNC_INCREMENTAL_VALUES flag, as a signed integer."""
 PAGE_BYTES: Final = 2**20
 PAGE_SECONDS: Final = 60.0
-"""How long a server may take for a page; the first ones contain all groups."""
+"""How long a server may take for a page; the first pages contain all groups."""
 MAX_PAGES: Final = 10_000
 """The maximum number of pages in an answer."""
 _NEW: Final = "objectClass"
@@ -120,7 +120,8 @@ class DirSyncFollower:
     async def _start(
         self, connection: LdapConnection, url: str, queries: Sequence[SearchQuery]
     ) -> list[bytes]:
-        """Report what has changed since the known position; return the cookies to continue at.
+        """Report what has changed since the known position; return the cookies at which to
+        continue.
 
         Without a known position, all entries are read once for the cookies.
         """
@@ -181,7 +182,7 @@ class GroupChanges:
                 yield
 
     def _add_member(self, value: bytes, affected: AffectedUsers) -> None:
-        """Add the user whose DN is a value; all users if it may be that of a group."""
+        """Add the user whose DN is a value, or all users if the value may be the DN of a group."""
         text = decode_value(value)
         parsed = None if text is None else parse_dn(text)
         if text is None or not parsed:
@@ -257,7 +258,7 @@ async def _ask(
     part: GroupChanges | UserChanges,
     affected: AffectedUsers | None,
 ) -> bytes:
-    """Ask for changes since a cookie; return the next cookie. Raises LdapFault.
+    """Request the changes since a cookie; return the next cookie. Raises LdapFault.
 
     Adds the affected users to `affected`, if given.
     """
@@ -306,7 +307,7 @@ async def _naming_contexts(connection: LdapConnection) -> Sequence[str]:
 
 
 def _query(part: GroupChanges | UserChanges, contexts: Sequence[str]) -> SearchQuery:
-    """Return the search of a part, which must begin at the root of its database.
+    """Return the search for a part of the directory, which must begin at the root of its database.
 
     Raises SetupFault.
     """

@@ -191,8 +191,8 @@ def parse_dn(text: str) -> ParsedDn | None:
 
 
 def rdn_filter(parsed: ParsedDn) -> str:
-    """Return a filter for entries with a DN's first component; "" if no filter can contain it, as
-    it is binary, or if there is none.
+    """Return a filter for entries with a DN's first component; "" if the component is binary, so
+    that no filter can contain it, or if there is none.
     """
     if not parsed or any(kind & ldap.AVA_BINARY for _, _, kind in parsed[0]):
         return ""

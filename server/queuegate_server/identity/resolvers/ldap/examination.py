@@ -157,7 +157,7 @@ class _Examiner:
         return notes
 
     async def _without_domain(self, user: str) -> AsyncIterator[str]:
-        """Yield a note if the name has a domain part, and whether the directory has the rest."""
+        """Yield a note if the name has a domain part, saying whether the directory has the rest."""
         name = user.rpartition("\\")[2].partition("@")[0]
         short_name = name.partition("/")[0]
         names = [each for each in dict.fromkeys((name, short_name)) if each not in {"", user}]
@@ -195,7 +195,7 @@ class _Examiner:
             members = [user] if kind.options.groups_from == "member_uid" else dns
             for context in contexts:
                 found += await self._groups_with(kind, members, context)
-        # The bases of several kinds of groups differ: what is outside of one may be in another.
+        # The bases of several kinds of groups differ: what is outside one base may be in another.
         inside = {group.key for group, _ in found if group.is_below_base}
         ignored = {group.key: dn for group, dn in found if group.key not in inside}
         if ignored:
@@ -217,7 +217,7 @@ class _Examiner:
         return [(group, dn) for group, dn in parsed if group]
 
     async def _account(self, user: str) -> AsyncIterator[str]:
-        """Yield why the user's account may be disabled without the lookup knowing."""
+        """Yield the reasons why the user's account may be disabled without the lookup knowing."""
         wanted = account_attributes(self._session.options)
         if wanted:
             async for warning in self._rights.about_account(await self._entry(user, wanted)):
@@ -307,7 +307,7 @@ class _Examiner:
                 )
 
     async def _same_names(self, groups: Collection[str]) -> AsyncIterator[str]:
-        """Yield a note for each of the names that several groups have."""
+        """Yield a note for each name that several groups share."""
         kinds = [kind.options for kind in self.lookup.kinds]
         if any(kind.group_base is None or kind.group_name_from == "rdn" for kind in kinds):
             return

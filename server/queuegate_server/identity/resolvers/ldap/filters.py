@@ -1,4 +1,4 @@
-"""The filters of lookups, which find users and groups.
+"""The filters with which lookups find users and groups.
 
 `options.user_filter` and `options.group_filter` determine which entries are users and groups; the
 presets' filters are in presets.toml. Lookups combine `group_filter` with what they look for:
@@ -69,8 +69,8 @@ def member_filters(attributes: Iterable[str], members: Sequence[str], rule: str 
 
     Args:
         attributes: The attributes that list members.
-        members: DNs, or names of users if groups list these.
-        rule: `IN_CHAIN` to find also the groups that contain the members through others.
+        members: DNs, or user names if groups list names.
+        rule: `IN_CHAIN` to also find the groups that contain the members through other groups.
     """
     return [equals(f"{attribute}{rule}", member) for member in members for attribute in attributes]
 

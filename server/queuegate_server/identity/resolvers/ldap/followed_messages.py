@@ -1,7 +1,7 @@
 """Decodes the entries and intermediate responses of a search that follows changes, in short steps.
 
 The driver decodes a message in one step, which takes tens of milliseconds for a group with 195 000
-members, and holds the interpreter meanwhile.
+members, and holds the GIL meanwhile.
 """
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence

@@ -53,7 +53,9 @@ def member_of_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 def user_attributes(options: LdapOptions) -> tuple[str, ...]:
-    """Return the user attributes from which groups are derived, or whether the user is refused."""
+    """Return the user attributes from which groups are derived, or that show whether the user is
+    refused.
+    """
     wanted = (*member_of_attributes(options), *account_attributes(options))
     if options.primary_group == "gid_number":
         wanted += (_GID,)

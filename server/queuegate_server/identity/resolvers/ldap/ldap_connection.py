@@ -88,7 +88,7 @@ class LdapConnection:
         self._response_controls = _RESPONSE_CONTROLS
         """The controls of results to decode, by type."""
         self._secret = ""
-        """The password, during the bind: a server might repeat it."""
+        """The password during the bind, because a server's error might repeat it."""
         self._pending = PendingRequests(self._abandon, self.close, self._hear)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + MAX_QUEUED
@@ -159,7 +159,7 @@ class LdapConnection:
         allowance: Allowance,
         receiver: Receiver,
     ) -> SearchResult:
-        """Send a search that may not end; return its final result. Raises LdapFault.
+        """Send a search that may never end; return its final result. Raises LdapFault.
 
         Args:
             query: The search.
@@ -191,7 +191,7 @@ class LdapConnection:
 
     @property
     def is_receiving_change(self) -> bool:
-        """Whether a change has started to arrive, and is not handled yet."""
+        """Whether a change has started to arrive but has not been handled yet."""
         return self._pending.is_receiving
 
     async def verify(self) -> bool:

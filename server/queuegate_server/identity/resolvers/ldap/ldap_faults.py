@@ -22,7 +22,7 @@ class ServerFault(LdapFault):
 
 
 class TooManyRequests(LdapFault):
-    """Too many requests are in progress on the connection. The server was not asked."""
+    """Too many requests are in progress on the connection. The server was not queried."""
 
 
 class BadCredentials(ServerFault):

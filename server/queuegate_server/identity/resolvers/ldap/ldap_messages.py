@@ -44,8 +44,10 @@ _ATTRIBUTE: Final = re.compile(rb"[A-Za-z0-9._-]+(?:;[A-Za-z0-9._=*+-]+)*")
 bounds in options."""
 _SHOWN_BYTES: Final = 100
 MAX_ATTRIBUTES: Final = 1_000
-"""The maximum number of attributes of an entry, which are looked at in one step. Only a few are
-requested, but the entry may have each with several options, and a proxy may send others."""
+"""The maximum number of attributes of an entry, all of which are examined in one step. Only a few
+are requested, but the entry may have each of them with several options, and a proxy may send other
+attributes.
+"""
 _STEP_VALUES: Final = 2_000
 """The number of values that are checked at once, in a few tenths of a millisecond."""
 _SMALLEST_CONTENT: Final = 5

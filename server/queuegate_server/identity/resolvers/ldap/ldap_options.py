@@ -140,8 +140,9 @@ class LdapOptions(GroupOptions, ResolverOptions):
     """exact: the name in the entry must equal the requested name; casefold: case is ignored.
     Directories ignore case, spaces and width."""
     disabled_users: Literal["refuse", "keep"] = "keep"
-    """refuse: users whose account is disabled or has expired do not exist; keep: they keep their
-    groups."""
+    """refuse: users whose account is disabled or has expired are treated as nonexistent; keep: they
+    keep their groups.
+    """
     # Groups. The inherited options apply to the first kind of group.
     more_groups: tuple[MoreGroups, ...] = Field((), max_length=7)
     """Additional kinds of groups. If not set, group_base is inherited from the first kind."""
@@ -165,8 +166,9 @@ class LdapOptions(GroupOptions, ResolverOptions):
     them.
     """
     changes_of_users: bool = False
-    """Whether changes to users are followed as well, such as new, renamed, disabled and deleted
-    ones."""
+    """Whether changes to users are followed as well, such as when users are added, renamed,
+    disabled or deleted.
+    """
     repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 5.0
     """How long after a change it is applied again, in case another server or memberOf lags behind.
     0: never."""

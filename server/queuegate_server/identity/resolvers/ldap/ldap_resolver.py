@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 THREADS: Final = 4
-"""The number of threads for what may hang: files, and host names."""
+"""The number of threads for calls that may hang: reading files and resolving host names."""
 _MAX_NAME_CHARS: Final = 256
 IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name", source_asked=False)
 _NOT_OPEN: Final = "the resolver is not open"
@@ -142,7 +142,7 @@ class LdapResolver:
 
 
 def is_possible_name(user: str) -> bool:
-    """Return whether a directory may have a user with this name, so that it is worth asking."""
+    """Return whether a directory may have a user with this name, so that a query is worthwhile."""
     return (
         0 < len(user) <= _MAX_NAME_CHARS
         # Reject control characters, lone surrogates and unassigned code points.

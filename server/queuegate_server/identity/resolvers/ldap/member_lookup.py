@@ -72,7 +72,7 @@ class _Reached(NamedTuple):
 
     group: _Group
     path: tuple[str, ...]
-    """The names of the groups below the listed one that lead to the group, which is the last."""
+    """The names of the groups on the way from the listed group, without it, to this group."""
 
 
 class _DirectMembers(NamedTuple):

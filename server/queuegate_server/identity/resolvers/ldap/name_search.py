@@ -63,8 +63,8 @@ class NameSearch:
         """Return the groups with each of the names, and the names of other groups that were found.
         The former are mappings from DN to key, by name; the latter are by key.
 
-        Each spelling of a DN that the server sends is another group, because directories do not
-        agree on which spellings are equal.
+        Each spelling of a DN that the server sends counts as a separate group, because directories
+        do not agree on which spellings are equal.
         """
         found: dict[str, dict[str, str]] = {name: {} for name in names}
         others: dict[str, str] = {}

@@ -116,7 +116,7 @@ def entry_allowance() -> Allowance:
 
 
 class Receiver(NamedTuple):
-    """Receives the messages of a search that may not end, instead of the driver."""
+    """Receives the messages of a search that may never end, which bypass the driver."""
 
     receive: Callable[[FollowedMessage], Iterator[None]]
     """Handles an entry or an intermediate response. Yields where a step may end; may raise
@@ -152,7 +152,7 @@ class _Request:
     is_complete: bool = False
     """Whether the response's final message has arrived."""
     receiver: Receiver | None = None
-    """Receives each message of a search that may not end; None if the response is collected."""
+    """Receives each message of a search that may never end; None if the response is collected."""
 
 
 @dataclass(eq=False)
@@ -167,7 +167,7 @@ class PendingRequests:
     """Called whenever a message starts to arrive, including messages that are then discarded, and
     while a long one is being handled."""
     is_receiving: bool = field(default=False, init=False)
-    """Whether a message for a `Receiver` has started to arrive, and is not handled yet."""
+    """Whether a message for a `Receiver` has started to arrive but has not been handled yet."""
     followed: int = field(default=0, init=False)
     """The number of messages for a `Receiver` that have started to arrive, plus the number of steps
     that handled them."""

@@ -127,7 +127,7 @@ class ServerPool:
             await server.close()
 
     async def _discover(self, domain: str) -> None:
-        """Look up the servers again and again, sooner while none is known."""
+        """Look up the servers repeatedly, at shorter intervals while none is known."""
         while True:
             pause = _DISCOVER_EVERY_SECONDS
             try:

@@ -44,7 +44,7 @@ class RightsNotes:
         self._options = session.options
 
     async def about_name(self, user: str) -> AsyncIterator[str]:
-        """Yield why `user_filter` does not match entries that have the user's name."""
+        """Yield the reasons why `user_filter` does not match entries that have the user's name."""
         users = self._lookup.users
         pairs = users.filter.expected(user)
         name = "".join(f"({attribute}={escape(value)})" for attribute, value in pairs)
@@ -65,7 +65,7 @@ class RightsNotes:
         wanted = account_attributes(self._options)
         known = await known_attributes(self._session.connection)
         if await self._session.is_active_directory():
-            # Every user has these.
+            # Every user has these attributes.
             expected: Sequence[str] = ACTIVE_DIRECTORY_ATTRIBUTES
         else:
             expected = [each for each in wanted if not known or each.lower() in known]
@@ -87,14 +87,16 @@ class RightsNotes:
     async def _lacks(self, user: LdapEntry, attribute: str) -> bool:
         """Return whether the bind account sees that the entry has no value of an attribute.
 
-        If it may not search for the attribute, its presence is undefined, and so is its absence
-        (RFC 4511, 4.5.1.7).
+        If the account may not search for the attribute, its presence is undefined, and so is its
+        absence (RFC 4511, 4.5.1.7).
         """
         base = SearchBase(user.dn, "base")
         return await self._exists("user search", base, f"(!({attribute}=*))")
 
     async def about_groups(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
-        """Yield why a search may have missed groups that list a member, a DN or a name."""
+        """Yield the reasons why a search may have missed groups that list a member (a DN or a
+        name).
+        """
         lists = "".join(member_filters(kind.options.member_attribute, [member]))
         matching = await self._groups(kind, f"(&{kind.options.group_filter}(|{lists}))")
         missed = (await self._groups(kind, f"(|{lists})")).keys() - matching
@@ -129,7 +131,7 @@ class RightsNotes:
             )
 
     async def _about_all_groups(self, kind: GroupKind) -> AsyncIterator[str]:
-        """Yield why no group below the base may be found by its members."""
+        """Yield the reasons why searches by members may find no group below the base."""
         present = "".join(f"({each}=*)" for each in kind.options.member_attribute)
         if await self._exists_group(kind, f"(&{kind.options.group_filter}(|{present}))"):
             return
@@ -146,7 +148,9 @@ class RightsNotes:
             )
 
     async def about_member_of(self, kind: GroupKind, user: LdapEntry) -> AsyncIterator[str]:
-        """Yield which groups in the user's memberOf are dynamic, and are missed for this reason."""
+        """Yield notes on the groups in the user's memberOf that are missed because they are
+        dynamic.
+        """
         options = kind.options
         attribute = options.member_of_attribute
         listed = await self._session.all_values(user, attribute)
@@ -235,7 +239,7 @@ def _unmatched(entry: LdapEntry, what: str, setting: str, filter_text: str) -> s
 
 
 def _description(kind: GroupKind, dns: Sequence[str]) -> str:
-    """Describe groups that the server may compute."""
+    """Describe groups whose members the server may compute."""
     groups = "1 group" if len(dns) == 1 else f"{len(dns)} groups"
     return (
         f"{groups} with {_MEMBER_URL} or without a visible {_members(kind)}, such as "

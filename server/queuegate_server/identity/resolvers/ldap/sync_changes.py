@@ -41,7 +41,7 @@ READING_FACTOR: Final = 3
 """How many times its own size a long message takes while it is read, because its values are stored
 in addition to its bytes."""
 MAX_AFFECTED: Final = 1_000
-"""The maximum number of affected users. If there are more, all users are."""
+"""The maximum number of affected users. If there are more, all users count as affected."""
 MAX_VISITED: Final = 5_000
 """The maximum number of members of nested groups that are looked at, each of which takes the event
 loop about 10 µs. If there are more, all users are affected."""
@@ -89,7 +89,7 @@ class _Group(NamedTuple):
     key: str
     """The `dn_key` of its DN."""
     facts: int
-    """A hash of the DN, the names and the number, whose change affects all members."""
+    """A hash of the DN, the names and the number. If it changes, all members are affected."""
     members: set[bytes]
     """The values that list members."""
     size: int
@@ -392,7 +392,7 @@ class UserEntries:
 
 
 def _in_parts(values: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield the values, as many at a time as one step looks at."""
+    """Yield the values in parts, each small enough for one step."""
     left = iter(values)
     while part := tuple(islice(left, _STEP_MEMBERS)):
         yield part

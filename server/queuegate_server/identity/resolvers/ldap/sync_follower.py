@@ -57,11 +57,11 @@ from queuegate_server.runtime.pacing import in_steps
 from queuegate_server.runtime.resources import return_freed_memory, trim_heap
 
 HEARTBEAT_SECONDS: Final = 10.0
-"""How often the connection is tested at least, in seconds."""
+"""The maximum interval between tests of the connection, in seconds."""
 SILENCE_SECONDS: Final = 20.0
 """How long the server may be silent while entries are being read, in seconds. 389 Directory Server
-does not say that a result exceeds one of its limits, but is silent (`sync_srch_refresh_pre_result`
-in its `ldap/servers/plugins/sync/sync_refresh.c`).
+does not report that a result exceeds one of its limits, but stays silent
+(`sync_srch_refresh_pre_result` in its `ldap/servers/plugins/sync/sync_refresh.c`).
 """
 _ADVICE: Final = (
     "enable it (OpenLDAP: overlay syncprov; FreeIPA: the content synchronization plugin), or set "
@@ -281,7 +281,7 @@ async def _load(streams: "Sequence[_Stream]") -> None:
     """Wait until all entries have been read. Raises ServerFault if the server is silent.
 
     Only entries, of any part, count as a sign of life, because a server may send the parts one
-    after the other; changes of parts that have been read do not.
+    after the other; changes to parts that have already been read do not.
     """
     for stream in streams:
         while not stream.is_loaded.is_set():

@@ -90,9 +90,9 @@ def is_change_number(cookie: bytes) -> bool:
     """Return whether a cookie is a number in the changelog of 389 Directory Server.
 
     Such a cookie contains the server's address, the search and the number. It does not show whether
-    anything has changed: the changelog need not contain all changes (that of FreeIPA contains only
-    those of DNS, see its `install/updates/20-syncrepl.update`), and the server does not notice that
-    it has removed the changes after the number (`sync_cookie_isvalid` in its `sync_util.c`).
+    anything has changed: the changelog need not contain all changes (FreeIPA's contains only
+    changes to DNS; see its `install/updates/20-syncrepl.update`), and the server does not notice
+    that it has removed the changes after the number (`sync_cookie_isvalid` in its `sync_util.c`).
     """
     return bool(_CHANGE_NUMBER.fullmatch(cookie))
 

@@ -218,7 +218,9 @@ class UserLookup:
     def _only_match(
         self, entries: Sequence[LdapEntry], user: str
     ) -> tuple[LdapEntry, str] | NoSuchUser:
-        """Return the user's entry and its spelling of the name. Raises UnusableData if not one."""
+        """Return the user's entry and its spelling of the name. Raises UnusableData if there are
+        several.
+        """
         inside = [entry for entry in entries if self._is_in_user_base(entry)]
         if entries and not inside:
             return _OUTSIDE_BASE
@@ -256,7 +258,7 @@ class UserLookup:
 
 
 def _expected_attributes(options: LdapOptions) -> tuple[str, ...]:
-    """Return the attributes that some user has, if the bind account may read them."""
+    """Return the attributes that at least one user has, if the bind account may read them."""
     attributes = member_of_attributes(options)
     if options.preset == "active_directory" and options.disabled_users == "refuse":
         attributes += (USER_ACCOUNT_CONTROL,)

@@ -49,7 +49,7 @@ class OktaOptions(RestOptions):
     token_file: SecretFile | None = None
     """A file with an API token, read again when it changes."""
     client_id: Identifier | None = None
-    """The ID of an application of the type API Services, instead of an API token."""
+    """The ID of an application of the type API Services, which is used instead of an API token."""
     private_key_file: PrivateKeyFile | None = None
     """A PEM file with the application's RSA key, read again for every token."""
     key_id: Identifier | None = None

@@ -36,8 +36,9 @@ from queuegate_server.identity.rest.provider_options import version_of
 from queuegate_server.identity.rest.rest_client import RestClient
 
 CHANGES_SECONDS: Final = 10.0
-"""How often Okta is asked for its System Log, and how long after a change it is applied again. Six
-requests a minute are a small part of what Okta allows for the log."""
+"""How often Okta is asked for its System Log, and how long after a change the change is applied
+again. Six requests a minute are a small part of what Okta allows for the log.
+"""
 PAGE_SIZE: Final = 200
 """The number of entries per page, the maximum that Okta recommends."""
 _SCOPES: Final = "okta.users.read okta.groups.read"
@@ -67,7 +68,7 @@ class Organization(GroupsWithIds):
         self._below = URL(f"{self._api}/", encoded=True).raw_path
         self._clock = clock
         self.credentials = self._credentials(_SCOPES)
-        # A token of its own, so that lookups do not need the right to read the log.
+        # Use a separate token, so that lookups do not need the right to read the log.
         self._log_credentials = self._credentials(_LOG_SCOPE)
         self._user_field = options.user_attribute or _LOGIN
 
@@ -135,7 +136,7 @@ class Organization(GroupsWithIds):
         )
 
     async def _events(self, url: URL) -> LogAnswer:
-        # Okta limits requests for events on their own. Other clients of the System Log may use up
+        # Okta limits requests for events separately. Other clients of the System Log may use up
         # this limit, which must not stop lookups.
         body, headers = await self._client.get(
             "events", url, self._log_credentials, right=_LOG_RIGHT, quota="events"
@@ -157,7 +158,9 @@ class Organization(GroupsWithIds):
         return body if isinstance(body, dict) else {}
 
     async def _user_with(self, name: str) -> Mapping[str, Any] | None:
-        """Search for a user; return one with another spelling if there is no other."""
+        """Search for a user; return one whose name is spelled differently only if no other is
+        found.
+        """
         query = {"search": f"profile.{self._user_field} eq {_literal(name)}"}
         same, other = None, None
         async for page in self._pages("user", "/users", query):

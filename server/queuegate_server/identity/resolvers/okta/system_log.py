@@ -23,7 +23,9 @@ from queuegate_server.identity.rest.provider_names import address
 OVERLAP_SECONDS: Final = 300.0
 """How long before the present the first request begins: more than Okta takes to store an event."""
 MAX_CLOCK_DIFFERENCE: Final = 30.0
-"""If our clock differs from Okta's by more seconds, the first request is repeated with Okta's."""
+"""If our clock differs from Okta's by more than this many seconds, the first request is repeated
+with Okta's time.
+"""
 OF_USERS: Final = frozenset(
     {
         "group.user_membership.add",
