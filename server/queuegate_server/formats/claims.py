@@ -142,8 +142,8 @@ class _Reader:
         )
 
     def _claim(self, node: ScalarNode) -> Iterator[StatedClaim]:
-        """Yield the claim of an entry; report one that has no known form, with the form that was
-        meant.
+        """Yield the claim of an entry; report an entry that has no known form, with the form that
+        was probably meant.
         """
         text = node.text.strip()
         if match := next(filter(None, (each.fullmatch(text) for each in _CLAIMS)), None):

@@ -4,7 +4,7 @@ from typing import Final
 
 YUNIKORN: Final = "yunikorn"
 KUBERNETES: Final = "kubernetes"
-"""Kubernetes' RBAC, with the queues of its schedulers."""
+"""Kubernetes RBAC, with the queues of the cluster's schedulers."""
 FAIR_SCHEDULER: Final = "fair-scheduler"
 CAPACITY_SCHEDULER: Final = "capacity-scheduler"
 SPARK_DEFAULTS: Final = "spark-defaults"

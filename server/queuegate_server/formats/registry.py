@@ -54,9 +54,9 @@ class FormatOptions:
     is_bare: bool = False
     """Whether to read the text without opening envelopes, as schedulers do."""
     rbac: RbacOptions = field(default_factory=RbacOptions)
-    """The options for Kubernetes' RBAC."""
+    """The options for Kubernetes RBAC."""
     has_acl_names_option: bool = False
-    """Whether the user may pass --acl-names, for remedies."""
+    """Whether remedies may suggest --acl-names."""
 
     def acl_names_of(self, partition: str) -> AclNames:
         """Return the names allowed in a partition's ACLs."""

@@ -44,8 +44,8 @@ def read_spark_defaults(
 
 
 def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, str]]:
-    """Yield each property with its position; report lines that are none, and values that Spark
-    rejects.
+    """Yield each property with its position; report lines that are not properties, and values that
+    Spark rejects.
     """
     for number, line in enumerate(text.splitlines(), start=1):
         position = Position(number, 1)

@@ -27,7 +27,8 @@ def syntax_error(error: yaml.YAMLError, text: str) -> ParseError:
 def _fault(error: yaml.MarkedYAMLError, context: str, mark: Any, text: str) -> Finding:
     """Return the finding for the text at a mark.
 
-    PyYAML's errors differ only in their wording. If that changes, the last finding shows it.
+    PyYAML's errors can be told apart only by their wording. If the wording is unknown, the last
+    finding quotes it.
     """
     lines = split_lines(text)
     rest = lines[mark.line][mark.column :] if mark.line < len(lines) else ""

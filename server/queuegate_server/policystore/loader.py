@@ -124,7 +124,7 @@ class PolicyLoader:
         self.cluster: Final = followed_cluster(settings)
         """The cluster whose RBAC is a policy; None if all policies are files."""
         self.files: ParsedPolicies | None = None
-        """The policies that were read last from files, if there is a cluster beside them."""
+        """The policies that were last read from files, if there is also a cluster."""
         for stated in settings.sources:
             if stated.is_followed:
                 continue
@@ -193,7 +193,7 @@ class PolicyLoader:
         return parsed
 
     def with_cluster(self, parsed: ParsedPolicies) -> ParsedPolicies:
-        """Return the policies from files, and that of the cluster as it was read last."""
+        """Return the policies from files, with the cluster's policy as it was last read."""
         cluster = self.cluster
         if cluster is None:
             return parsed
@@ -246,7 +246,7 @@ class PolicyLoader:
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile | ManifestFiles:
     """Return a policy's file source. If no file is configured, it reads the embedded default.
 
-    A folder instead of a file holds manifests with Kubernetes' RBAC.
+    If the file is a folder, it holds manifests with Kubernetes RBAC.
     """
     if source.kubernetes is not None:
         return ManifestFiles(source.kubernetes.manifests)

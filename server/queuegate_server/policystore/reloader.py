@@ -108,7 +108,7 @@ class Reloader:
         self._is_closed = False
         self._cause = ReloadCause.START
         self._reads_files = False
-        """Whether the next reload reads files, too, and not only the cluster."""
+        """Whether the next reload also reads files, not only the cluster."""
         self._served_files: ParsedPolicies | None = None
         self._cluster_failed = False
         """Whether the last reload caused by a change in the cluster failed."""
@@ -263,7 +263,7 @@ class Reloader:
         partitions = parsed.partitions
         is_served = self._revision and self.engine.snapshot.policy.checksum == parsed.checksum
         if self.cluster is not None and is_served:
-            # The digest of a cluster can be chosen.
+            # Do not rely on the checksum, because a user can choose the digest of a cluster.
             is_served = self._serves_cluster()
         if is_served and self.agree_on_revision is None:
             return

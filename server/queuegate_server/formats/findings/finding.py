@@ -8,7 +8,7 @@ class Severity(StrEnum):
     """The severity of a finding."""
 
     ERROR = "error"
-    """The file is refused."""
+    """The file is rejected."""
     WARNING = "warning"
     NOTE = "note"
     """A fact worth knowing, not a mistake. Only commands show notes."""

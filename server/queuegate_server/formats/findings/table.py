@@ -67,7 +67,7 @@ def finding(identifier: str, /, *, remedy: str = "", **fields: Any) -> Finding:
 
     Args:
         identifier: The identifier in the tables.
-        remedy: The remedy for this case; empty for the one in the table.
+        remedy: The remedy for this case; empty to use the remedy in the table.
         fields: The fields of the message, and of the remedy in the table.
     """
     found = FINDINGS[identifier]

@@ -46,7 +46,7 @@ _DIGESTS: Final = 1 << 256
 
 @dataclass(slots=True)
 class ObjectChanges:
-    """New, changed and deleted objects by key; None for a deleted one."""
+    """New, changed and deleted objects by key; None for a deleted object."""
 
     roles: dict[Key, RbacRole | None] = field(default_factory=dict)
     bindings: dict[Key, Binding | None] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class RbacCompiler:
             kind.level for kind in KINDS if options.has_namespaces(kind)
         )
         self._existing: set[GrantTarget] = set()
-        """The queues with an object in the cluster. The others are named only in bindings."""
+        """The queues with an object in the cluster. Other queues are named only in bindings."""
         self._existing_digest = 0
         self._below: dict[tuple[str, str], set[str]] = {}
         """The names of the listed queues, by kind and namespace."""
@@ -82,7 +82,7 @@ class RbacCompiler:
             self._with_namespaces, {}, options.verb, options.users_prefix, options.groups_prefix
         )
         self.partition: Partition = replace(builder.build(), depth=_DEPTH, named_grants=grants)
-        """The partition after the last change; another object if an answer may have changed."""
+        """The partition after the last change; a new object if an answer may have changed."""
 
     @property
     def digest(self) -> str:

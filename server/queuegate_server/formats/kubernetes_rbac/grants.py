@@ -47,8 +47,9 @@ class RbacOptions:
     objects of their namespace."""
     users_prefix: str = ""
     groups_prefix: str = ""
-    """What the API server puts before the names of users and groups, which requests and directories
-    lack."""
+    """The prefixes that the API server adds to the names of users and groups. Names in requests and
+    directories lack them.
+    """
 
     def has_namespaces(self, kind: Kind) -> bool:
         """Return whether the paths of a kind have a namespace."""
@@ -67,7 +68,7 @@ class GrantTarget(NamedTuple):
 
 
 def role_grants(role: RbacRole, options: RbacOptions) -> Generator[None, None, Grants]:
-    """Return what a role grants, each once. Runs in short steps."""
+    """Return what a role grants, without duplicates. Runs in short steps."""
     grants: dict[tuple[Kind, str], None] = {}
     for rule in role.rules:
         yield
@@ -75,7 +76,7 @@ def role_grants(role: RbacRole, options: RbacOptions) -> Generator[None, None, G
             if not rule.allows(options.verb, kind.group, kind.resource):
                 continue
             for name in rule.names or ("",):
-                # No queue has a name without a level.
+                # Skip a name that cannot be a level, because no queue has such a name.
                 level = level_of(name) if rule.names else name
                 if level is not None:
                     grants[kind, level] = None
@@ -105,7 +106,8 @@ class GrantTable:
     def change(
         self, roles: Mapping[Key, RbacRole | None], bindings: Mapping[Key, Binding | None]
     ) -> Generator[None, None, Iterable[GrantTarget]]:
-        """Add, replace and delete roles and bindings; None deletes one. Runs in short steps.
+        """Add, replace and delete roles and bindings; a value of None deletes the entry. Runs in
+        short steps.
 
         Returns the targets whose bindings have changed. Raises TooManyGrants; the table must not be
         used afterwards.
@@ -245,7 +247,7 @@ def _sorted_origins(
 
 
 def bindings_of(namespace: str) -> str:
-    """Return the name of a namespace's bindings, for messages; without one, of the cluster's."""
+    """Return what messages call a namespace's bindings or, without a namespace, the cluster's."""
     return f"the bindings of the namespace {namespace}" if namespace else "the ClusterRoleBindings"
 
 

@@ -140,7 +140,7 @@ class _Linter:
             )
 
     def _names_of_queues(self, role: RbacRole, rule: Rule) -> Iterator[Finding]:
-        """Yield warnings about names that are no queue's. If no file has queues, any may exist."""
+        """Yield warnings about names that no queue has. If no file has queues, any may exist."""
         for kind in self._kinds(rule):
             for name in rule.names:
                 about = {

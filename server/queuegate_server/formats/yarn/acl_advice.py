@@ -25,7 +25,7 @@ _LINE_BREAK_OR_TAB: Final = re.compile(r"[\t\n\r]")
 _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 _SEPARATOR: Final = re.compile("[,\n]")
 _ONE_NAME: Final = re.compile(r"(?i)domain |.* (?:[-&+/] |[(\[])")
-"""Matches a group's name whose spaces hardly separate names, such as `Sales - EMEA`."""
+"""Matches a group's name whose spaces are unlikely to separate names, such as `Sales - EMEA`."""
 _WORD: Final = re.compile(r"(?<!\S)[^\w\s]*+\w\S*")
 _PROXY: Final = "~"
 _MAX_REPORTED: Final = 3
@@ -66,7 +66,7 @@ def _ambiguities(text: str, semantics: Semantics, known: frozenset[str]) -> Iter
 
 
 def _is_meant_for_hadoop(text: str, acl: Acl, known: frozenset[str]) -> bool:
-    """Return whether an ACL that Hadoop and its documentation read differently is clear in Hadoop.
+    """Return whether an ACL that Hadoop and its documentation read differently is clear to Hadoop.
 
     A space in an unknown group's name may be meant as a separator, unless commas separate the
     groups. Between known names, a space is a separator.

@@ -140,7 +140,9 @@ class _FairSchedulerReader:
             stack.append((element, f"{above}{SEPARATOR}{name}"))
 
     def _read_type(self, element: Element, queue: QueueEntry) -> None:
-        """Determine whether a queue is a parent, as Hadoop takes one with reservations to be."""
+        """Determine whether a queue is a parent. Hadoop also treats queues with reservations as
+        parents.
+        """
         is_parent = element.attributes.get("type") == _PARENT
         is_parent = is_parent or any(map(_is_queue, element.children))
         is_reservable = any(child.name == "reservation" for child in element.children)
@@ -172,8 +174,8 @@ class _FairSchedulerReader:
                 _report_unknown(child, self._diagnostics, path)
 
     def _read_acl(self, element: Element, attribute: str, queue: QueueEntry) -> None:
-        """Set an attribute of a queue to the text of an ACL; to one that lists nobody if Hadoop
-        would fail or read only a part of it.
+        """Set an attribute of a queue to an ACL's text, or to an ACL that lists nobody if Hadoop
+        would fail or read only a part of the text.
         """
         found = None
         text = element.text

@@ -65,8 +65,9 @@ def _warn_of_groups_as_users(
         text: The ACL.
         path: The queue; empty for the cluster's administrators.
         groups: The keys of the mappings, by group.
-        options: The semantics, and the names that are known to exist and have better advice.
-        diagnostics: Where to warn.
+        options: The semantics, and the names that are known to exist, for which there is better
+            advice.
+        diagnostics: Receives the warnings.
     """
     users = parse_yarn(text.text, options.semantics).users
     for name in sorted((users & groups.keys()) - options.known_names):

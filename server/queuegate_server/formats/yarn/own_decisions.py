@@ -56,10 +56,10 @@ def own_decisions(
 
     Args:
         site: The properties of yarn-site.xml.
-        site_file: Its name.
+        site_file: The name of yarn-site.xml.
         format_name: The format of the scheduler's file; empty if there is none.
         data: The valid contents of the scheduler's file.
-        file: Its name.
+        file: The name of the scheduler's file.
     """
     if not asks_queuegate(site):
         return ()

@@ -140,7 +140,7 @@ class Configuration:
     def _report_final(
         self, stated: "_Property", final: LocatedText, diagnostics: Diagnostics
     ) -> None:
-        """Report a value that an earlier, final one overrides, unless both are the same."""
+        """Report a value that an earlier, final value overrides, unless both are the same."""
         kept = self._values.get(stated.name)
         where, value = f"in {_place(final)}", ""
         if final.file == diagnostics.file:
@@ -193,7 +193,7 @@ def _place(text: LocatedText) -> str:
 
 
 def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Element]:
-    """Yield the elements of properties, also those in nested configurations; report others."""
+    """Yield the elements of properties, including nested configurations; report other elements."""
     stack = [iter(root.children)]
     while stack:
         for element in stack[-1]:

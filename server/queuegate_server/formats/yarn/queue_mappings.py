@@ -87,7 +87,7 @@ def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
 
 
 def mapped_groups(properties: Mapping[str, LocatedText]) -> Mapping[str, str]:
-    """Return the groups that rules name, each with the key. Invalid rules are skipped."""
+    """Return the groups that are named in rules, each with the key. Invalid rules are skipped."""
     return {name: key for kind, name, key in _matches(properties) if kind in {"g", "group"}}
 
 
@@ -130,7 +130,7 @@ def _check_entries(
 
 
 def _json_faults(text: str, targets: "_Targets") -> Iterator[Finding]:
-    """Yield the faults of a list of rules as JSON."""
+    """Yield the faults of a JSON list of rules."""
     try:
         rules = _json_rules(text)
     except RecursionError:

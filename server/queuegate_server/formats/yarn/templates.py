@@ -182,8 +182,8 @@ class TemplateReader:
         return [*entries.values()]
 
     def _creator(self, path: str, depth: int) -> Creator | None:
-        """Return how YARN creates queues below a path; None if it creates none, or has no room for
-        one.
+        """Return how YARN creates queues below a path; None if it creates none, or the maximum
+        number of child queues has been reached.
         """
         is_managed = self._boolean(f"{PREFIX}{path}.{_MANAGED}.{_ENABLED}", path)
         is_flexible = self._boolean(f"{PREFIX}{path}.{_FLEXIBLE}.{_ENABLED}", path)

@@ -73,7 +73,7 @@ def expand(
         if match is None:
             return text
         variable = match[1].strip(TRIMMED)
-        # Variables may also come about where values meet; these are located at the first value.
+        # Variables may also arise where values are joined; these are located at the first value.
         position = next((one for one in reversed(values) if match[0] in one.text), values[0])
         if variable.startswith(_PROCESS_PREFIXES) or variable in _PROCESS_NAMES:
             message = f"{quoted(variable)} comes from the environment of Hadoop's process"
@@ -95,7 +95,9 @@ def expand(
 
 
 def _reachable(text: str, properties: Mapping[str, LocatedText]) -> set[str]:
-    """Return up to _MAX_SUBSTITUTIONS variables used in `text`, directly or through others."""
+    """Return up to _MAX_SUBSTITUTIONS variables used in `text`, directly or through other
+    variables.
+    """
     reachable: set[str] = set()
     stack = [text]
     while stack:

@@ -41,8 +41,8 @@ class AclReader:
     ) -> None:
         """Create a reader. `names` selects the names allowed in ACLs; other names are reported.
 
-        `partition` is the partition's name, and `has_option` whether the user may pass --acl-names,
-        for remedies.
+        For remedies, `partition` is the partition's name, and `has_option` says whether the user
+        may pass --acl-names.
         """
         self.names = names
         self.partition = partition
@@ -98,7 +98,7 @@ class AclReader:
         return finding("name-that-grants-nothing", name=quoted(name), kind=kind, remedy=remedy)
 
     def _remedy(self, kind: str, name: str) -> str:
-        """Return the remedy for an invalid name; empty for the one in the table."""
+        """Return the remedy for an invalid name; empty to use the remedy in the table."""
         accepting = names_for(kind, name)
         suspicion = suspicious_name(kind, name, YUNIKORN)
         if name == WILDCARD:

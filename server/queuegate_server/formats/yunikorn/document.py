@@ -36,7 +36,7 @@ def decode(
 ) -> list[PartitionConfig]:
     """Decode a document's partitions, omitting invalid values.
 
-    `has_option` is whether the user may pass --acl-names, for remedies.
+    `has_option` says whether remedies may suggest --acl-names.
     """
     if root is None:
         return []

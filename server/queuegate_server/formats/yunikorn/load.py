@@ -57,8 +57,8 @@ def load_queues(
     """Return the partitions by name (none if there are errors), and all diagnostics.
 
     `acl_names` returns the kind of names allowed in the given partition's ACLs. `resolver_types`
-    are allowed in addition to YuniKorn's types. `has_option` is whether the user may pass
-    --acl-names, for remedies.
+    are allowed in addition to YuniKorn's types. `has_option` says whether remedies may suggest
+    --acl-names.
     """
     document = read_yaml(data, file)
     partitions: list[PartitionConfig] = []

@@ -77,7 +77,7 @@ class Fields:
         self._diagnostics = diagnostics
         self._elsewhere = elsewhere
         self.partition = "NAME"
-        """The name of the partition that is decoded, for remedies."""
+        """The name of the partition that is decoded, for use in remedies."""
         self.queue = ""
         """The queue path shown in diagnostics."""
 
@@ -102,7 +102,7 @@ class Fields:
     def _report_unknown_key(
         self, key: ScalarNode, known: Collection[str], what: str, *, is_alone: bool
     ) -> None:
-        """`is_alone` says whether the key has no value, as `bob` in `{submitacl: ann, bob}`."""
+        """`is_alone` says whether the key has no value, like `bob` in `{submitacl: ann, bob}`."""
         lower = key.text.lower()
         if lower in known:
             remedy = phrase("write", text=lower)

@@ -165,7 +165,7 @@ def _tls(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # OpenSSL reads certificates only from files. The folder is ours alone.
+    # OpenSSL reads certificates only from files. Only this process can read the folder.
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "client.pem"
         file.touch(mode=0o600)

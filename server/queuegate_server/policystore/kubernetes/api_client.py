@@ -1,7 +1,7 @@
 """Requests to the API server: bounded answers, and a time limit on every wait.
 
-Answers are read in short steps (`paced_connections.py`), so that a hostile or endless one cannot
-keep the event loop.
+Answers are read in short steps (`paced_connections.py`), so that a hostile or endless answer cannot
+block the event loop.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ JSON: Final = "application/json"
 
 
 class ApiFault(Exception):
-    """The API server could not be asked, or its answer cannot be used. The message says why."""
+    """The API server could not be queried, or its answer cannot be used. The message says why."""
 
 
 class VersionGone(ApiFault):
@@ -47,7 +47,7 @@ class TooLong(ApiFault):
 
 
 class ApiClient:
-    """Asks one API server. `open` must be called in the event loop, before use."""
+    """Sends requests to one API server. `open` must be called in the event loop, before use."""
 
     def __init__(self, account: Account) -> None:
         self.account: Final = account
@@ -86,9 +86,9 @@ class ApiClient:
     async def watch(
         self, path: str, query: Mapping[str, str], seconds: float, accept: str
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Provide the lines of an answer that may pause, and must end within a time.
+        """Provide the lines of an answer that may pause, but must end within a time limit.
 
-        Raises ApiFault, also if the answer is not complete.
+        Raises ApiFault, including if the answer is not complete.
         """
         async with self._answer(path, query, seconds, seconds, accept) as response:
             yield _lines(response)
@@ -149,7 +149,7 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 async def _refusal(response: aiohttp.ClientResponse) -> ApiFault:
     status = response.status
-    # Only the beginning is read, and nothing of it is shown: it may name objects.
+    # Read only the beginning, and show none of it, because it may contain the names of objects.
     await response.content.read(_ERROR_BYTES)
     kinds: dict[int, Callable[[str], ApiFault]] = {404: NotServed, 410: VersionGone}
     why = {

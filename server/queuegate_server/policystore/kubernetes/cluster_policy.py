@@ -1,7 +1,7 @@
 """A cluster's RBAC and queues as one policy, which follows every change.
 
 Changes are gathered while earlier ones are compiled and served. The policy counts as current as of
-a time only once all that was reported before that time is served.
+a given time only once all changes reported before that time are served.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from queuegate_server.runtime.pacing import beats, run_with_pauses
 
 _LOG = logging.getLogger("queuegate_server.policystore.kubernetes")
 GATHER_SECONDS: Final = 0.05
-"""The shortest time from one change being served to the next one."""
+"""The minimum time between serving one change and serving the next."""
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Unlike the monotonic clock, it runs while the machine is suspended."""
+"""A clock that, unlike the monotonic clock, runs while the machine is suspended."""
 
 Publish = Callable[[], Awaitable[bool]]
 """Serves the policy's current partition, and returns whether it is served."""
@@ -60,7 +60,7 @@ class ClusterPolicy:
             account: The API server's address, and the account used to call it.
             options: The options for reading RBAC.
             max_age: How long the policy may be used without a sign of life, in seconds.
-            clock: As `boottime`.
+            clock: A clock like `boottime`.
         """
         self.name: Final = account.name
         self.age: Final = PolicyAge(account.name, clock, max_age)
@@ -77,7 +77,7 @@ class ClusterPolicy:
         self.partition = self._compiler.partition
         """The partition, as of the last change that was compiled."""
         self.checksum = ""
-        """Identifies the partition, on each replica alike."""
+        """Identifies the partition; the same on all replicas."""
         self.watches: Final = [
             ResourceWatch(resource, self._client, clock, self._note_change, self._wake.set)
             for resource in (*RBAC_RESOURCES, *QUEUE_RESOURCES)
@@ -169,7 +169,7 @@ class ClusterPolicy:
         self._wake.set()
 
     def _start_again(self) -> None:
-        """Compile all objects again at the next occasion."""
+        """Compile all objects again at the next opportunity."""
         self._compiler = RbacCompiler(self._options)
         self._pending = ObjectChanges()
         for watch in self.watches:

@@ -1,4 +1,4 @@
-"""Decodes objects from an API server. Nothing that is read is trusted to have its type.
+"""Decodes objects from an API server. No value is trusted to have the expected type.
 
 An answer is decoded in two parts: first where each object begins and ends, then one object after
 another, so that other work can run in between. An object with too many values to decode at once
@@ -28,7 +28,8 @@ from queuegate_server.formats.kubernetes_rbac.objects import (
 from queuegate_server.policystore.kubernetes.api_client import ApiFault, VersionGone
 
 MAX_VALUES: Final = 10_000
-"""The maximum number of values in an object that is decoded. It takes a few milliseconds."""
+"""The maximum number of values in an object that is decoded. Decoding one takes a few milliseconds.
+"""
 MAX_BYTES: Final = 512 * 1024
 """The maximum size of such an object."""
 _LIVE: Final = At(0, 0, "")
@@ -122,7 +123,7 @@ class Decoded(NamedTuple):
     key: EntryKey
     entry: Entry
     size: int
-    """The number of names in it, and one for the object."""
+    """The number of names in it, plus one for the object itself."""
     is_oversized: bool
     """Whether it has too many values, so that it grants nothing."""
 
@@ -187,12 +188,12 @@ def decode(item: Raw, resource: str, queue: Kind | None, *, is_namespaced: bool)
 
     Args:
         item: The object.
-        resource: Its resource, in the plural.
+        resource: The plural name of its resource.
         queue: The kind of queue; None for RBAC.
         is_namespaced: Whether objects of the resource have a namespace.
 
     Raises:
-        ApiFault: It is not an object of this resource.
+        ApiFault: The item is not an object of this resource.
     """
     size = len(item)
     is_oversized = size > MAX_BYTES or (size > MAX_VALUES and bytes(item).count(b",") > MAX_VALUES)

@@ -31,15 +31,17 @@ from queuegate_server.runtime.pacing import Pace
 
 _LOG = logging.getLogger("queuegate_server.policystore.kubernetes")
 WATCH_SECONDS: Final = (15, 30)
-"""The shortest and longest watch; random, so that not all end at once."""
+"""The minimum and maximum duration of a watch, chosen at random so that not all watches end at
+once.
+"""
 MIN_WATCH_SECONDS: Final = 1.0
-"""No watch begins earlier after the one before."""
+"""The minimum time between the starts of two watches."""
 END_SECONDS: Final = 10
-"""How much later than asked the end of a watch may arrive."""
+"""How much later than requested a watch may end."""
 PAGE_OBJECTS: Final = 250
 MAX_PAGE_BYTES: Final = 2 * 1024 * 1024
 MAX_PAGE_VALUES: Final = 100_000
-"""If a page is longer, a smaller one is requested."""
+"""If a page has more values, a smaller page is requested."""
 LIST_SECONDS: Final = 300.0
 MAX_NAMES: Final = 250_000
 """The maximum number of objects of a resource, and of names in them."""
@@ -85,10 +87,11 @@ class ResourceWatch:
     on_sign_of_life: Callable[[], None]
     """Called when `alive_at` has changed."""
     alive_at: float = float("-inf")
-    """The objects are those of this time, or of a later one, apart from what was not yet reported
-    as changed."""
+    """The objects are current as of this time or a later time, except for changes that have not
+    been reported yet.
+    """
     was_asked: bool = False
-    """Whether the objects have been read once, or could not be."""
+    """Whether the objects have been read once, or reading them has failed."""
     fault: str = ""
     """Why the objects cannot be followed now; empty if they can."""
     names: int = 0
@@ -159,7 +162,7 @@ class ResourceWatch:
         return page.metadata.resource_version
 
     async def _page(self, path: str, limit: int, token: str) -> tuple[ListPage, int]:
-        """Return a page, and the number of objects to ask for next. Raises ApiFault."""
+        """Return a page, and the number of objects to request next. Raises ApiFault."""
         while True:
             query = {"limit": str(limit), **({"continue": token} if token else {})}
             most = MAX_OBJECT_BYTES if limit == 1 else MAX_PAGE_BYTES

@@ -12,7 +12,7 @@ def documents(name: str, namespace: str, account: str) -> list[dict[str, Any]]:
     """Return a ClusterRole with these rights, and its binding.
 
     Args:
-        name: The name of both.
+        name: The name of both objects.
         namespace: The namespace of the service account.
         account: The name of the service account.
     """
