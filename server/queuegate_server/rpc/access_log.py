@@ -94,7 +94,7 @@ async def abort(
     """Abort a call with the status of an error, and log the call.
 
     Args:
-        method: The method's full name; over HTTP the endpoint's path if no method was called.
+        method: The method's full name; over HTTP, the endpoint's path if no method was called.
         context: The call's context.
         error: The exception that made the call fail.
         start: The call's start time from `time.perf_counter`, in seconds, if known.

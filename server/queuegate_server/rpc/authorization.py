@@ -119,10 +119,10 @@ class Authorizer:
     async def admit_or_abort(
         self, method: str, role: Role, context: Context, *, is_charged: bool = False
     ) -> None:
-        """Abort a call that no method of ours answers if the caller lacks the role.
+        """Abort a call that none of our own methods answers if the caller lacks the role.
 
-        `method` is its name, or the path of an endpoint of HTTP. `is_charged` calls count toward
-        the caller's rate.
+        `method` is the method's name, or the path of an HTTP endpoint. If `is_charged` is set, the
+        call counts toward the caller's rate.
         """
         try:
             principal = self._admit(role, context)

@@ -84,7 +84,7 @@ class ResponseCache:
         self._max_entries = max_entries
         self._snapshot: Snapshot | None = None
         self._ages = _NO_AGES
-        """The ages of the snapshot's partitions that are followed."""
+        """The ages of the snapshot's partitions that follow a cluster."""
         self._generations: dict[bool, tuple[_Generation, _Generation]]
         self._drop()
 

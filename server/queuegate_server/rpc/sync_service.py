@@ -194,7 +194,7 @@ class _Stream:
         return partition, user
 
     async def _look_up(self, partition: str, user: str) -> None:
-        """Look up a user, and then the waiting ones, one at a time."""
+        """Look up a user, and then the waiting users, one at a time."""
         while True:
             with suppress(UnknownPartition, PolicyTooOld, CannotShip):
                 # Groups from a new policy's resolver must not be sent before the policy.

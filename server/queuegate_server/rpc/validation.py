@@ -185,8 +185,8 @@ def trusted_groups(
 def find_partition(
     name: str, snapshot: Snapshot, violations: Violations, *, to_show: bool = False
 ) -> ServedPartition | None:
-    """Return the named partition, or None if the name is malformed. Raises UnknownPartition, and
-    PolicyTooOld unless it is only `to_show`.
+    """Return the named partition, or None if the name is malformed. Raises UnknownPartition and,
+    unless `to_show` is set, PolicyTooOld.
 
     Call this before all other checks, because the partition determines which values are valid.
     """
@@ -280,7 +280,7 @@ def user_and_groups(
 def _refuse_prefixed(
     field: str, names: Sequence[str], setting: str, prefix: str, violations: Violations
 ) -> None:
-    """Add a violation if a name has a prefix already, so that it may be meant either way."""
+    """Add a violation if a name already has a prefix, because its meaning would be ambiguous."""
     if prefix and any(name.startswith(prefix) for name in names):
         text = f"begins with {prefix}, which policy.kubernetes.{setting} adds: write the name"
         violations.append((field, f"{text} without it"))

@@ -194,7 +194,7 @@ def _count_down(fields: "_Nested", data: bytes, position: int, end: int, left: i
         stop = position + size
         if stop > end:
             raise IndexError("the length of a field is wrong")
-        # Protobuf does not parse what is in an unknown group, and none of our groups is known.
+        # Protobuf does not parse what is in an unknown group, and our messages define no groups.
         if size and not groups and number in fields:
             nested = fields[number]
             if nested is None:

@@ -76,7 +76,8 @@ class Authorization(Section):
     """The policy's partition."""
     groups: GroupSource = GroupSource.DIRECTORY
     """The user's groups: those in the request (`kubernetes`), the resolver's (`directory`), or
-    `both`, which is the default if the policy is Kubernetes' RBAC."""
+    `both`, which is the default if the policy is Kubernetes RBAC.
+    """
 
     def source_of_groups(self, partition: Partition) -> GroupSource:
         """Return where groups come from for a partition."""
@@ -104,8 +105,9 @@ class QueueChecks(Authorization):
     which known operators create pods; `all`, also unlisted custom kinds. While the webhook does not
     answer, objects of unlisted kinds are accepted."""
     unqueued: Annotated[str, AfterValidator(_unqueued)] = "allow"
-    """What happens to objects of a listed kind that name no queue: `allow`, `deny`, or the path of
-    a queue to check instead."""
+    """What happens to objects of a listed kind that do not name a queue: `allow`, `deny`, or the
+    path of a queue to check instead.
+    """
 
     @model_validator(mode="after")
     def _some_place(self) -> Self:
@@ -126,7 +128,7 @@ class UserInfoAnnotation(Section):
     """The groups to write: those in the request (`kubernetes`), the resolver's groups that the
     policy can use (`directory`), or `both`."""
     partition: str = DEFAULT_PARTITION
-    """The partition whose resolver and policy are used: the one that the scheduler reads."""
+    """The partition whose resolver and policy are used: the partition that the scheduler reads."""
     on_outage: Literal["refuse", "kubernetes"] = "refuse"
     """What happens while a user's groups cannot be looked up: the request is refused, or the groups
     in the request are used."""
@@ -172,8 +174,9 @@ class Admission(Section):
     """Checks of the queues that objects name. If unset, nothing is checked."""
     authorize: Authorization | None = None
     """Answers to `kubectl auth can-i` about queues, for clients with a certificate that
-    `tls.client_ca_file` accepts. If unset, a webhook with admission.queues answers with its
-    partition and source of groups, and others do not answer."""
+    `tls.client_ca_file` accepts. If unset, a webhook with admission.queues answers with that
+    section's partition and source of groups, and other webhooks do not answer.
+    """
     user_info: UserInfoAnnotation | None = None
     """How the annotation yunikorn.apache.org/user.info is written. If the webhook checks queues,
     the API server sends it requests about the annotation only if this section is set, even to `{}`,

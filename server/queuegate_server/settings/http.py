@@ -40,8 +40,9 @@ class Http(Section):
     listen: ListenerList = ()
     """The addresses to listen on, with the same keys as `listen`. Default: none."""
     public_url: Annotated[str, check_with(_check_url)] | None = None
-    """The URL by which callers reach the port through a proxy, for the metadata document. Default:
-    the host of the request."""
+    """The URL by which callers reach the port through a proxy, as stated in the metadata document.
+    Default: the host of the request.
+    """
     types: Mapping[_Name, Annotated[str, Field(pattern=r"^root(\.[^.]+)*$")]] = Field(
         default_factory=dict
     )

@@ -42,10 +42,11 @@ class Drain(Section):
     grace: Annotated[Duration, Field(ge=0, le=3600)] = 20.0
     """How long calls in progress may take to finish."""
     delay: Annotated[Duration, Field(ge=0, le=3600)] = 0.0
-    """How long to keep accepting calls and reviews after health reports NOT_SERVING. The default is
-    for programs that are called directly. Behind a Kubernetes Service or another load balancer, use
-    at least 10s, as the manifests and the chart do: until the load balancer notices, it sends
-    requests, which would fail."""
+    """How long to keep accepting calls and reviews after health reports NOT_SERVING. The default
+    suits programs that are called directly. Behind a Kubernetes Service or another load balancer,
+    use at least 10s, as the manifests and the chart do: until the load balancer notices, it sends
+    requests, which would fail.
+    """
 
 
 class Sync(Section):

@@ -64,34 +64,38 @@ NamePrefix = Annotated[str, Field(max_length=256), AfterValidator(_name_prefix)]
 
 
 class KubernetesPolicy(Section):
-    """A policy that is Kubernetes' own RBAC: who may use which queue of Kueue, KAI-Scheduler,
-    Volcano or Koordinator. A server follows a cluster's RBAC; commands that need no server
-    read manifests.
+    """A policy that is Kubernetes RBAC itself: who may use which queue of Kueue, KAI-Scheduler,
+    Volcano or Koordinator. A server follows a cluster's RBAC; commands that need no server read
+    manifests.
     """
 
     kubeconfig: FilePath | None = None
     """The kubeconfig with the address of the API server, and with a token or certificate. If
     unset, the pod's account is used. Programs that print credentials (`exec`) are refused."""
     max_age: Annotated[Duration, Field(ge=120, le=DAY_SECONDS)] = 600.0
-    """How long the RBAC that was read last is used without a sign of life from the API server.
-    After that, each question is an error."""
+    """How long the last RBAC that was read is used without a sign of life from the API server.
+    After that, every question fails with an error.
+    """
     manifests: Annotated[tuple[FilePath, ...], BeforeValidator(_paths), Field(min_length=1)] = ()
     """Instead of a cluster, for commands that need no server: files and folders with roles,
     bindings and queues, as `kubectl get -o yaml`, `helm template` and `kustomize build` print them.
     A folder stands for all YAML and JSON files below it."""
     verb: Annotated[str, Field(pattern=r"^[a-z]+$")] = "use"
-    """The verb on a queue that allows its use, in RBAC rules."""
+    """The verb that allows the use of a queue in RBAC rules."""
     namespaced_grants: bool = False
     """Whether a RoleBinding may allow objects in its namespace to use a queue of KAI-Scheduler or
     Volcano, although such a queue has no namespace. A user with rights on all resources of a
     namespace may then use every such queue there."""
 
     users_prefix: NamePrefix = ""
-    """What the API server puts before user names (`--oidc-username-prefix`), such as `oidc:`.
-    Names in questions, except the API server's own, and in directories lack it. Names that begin
-    with `system:` have none."""
+    """The prefix that the API server adds to user names (`--oidc-username-prefix`), such as
+    `oidc:`. Names in directories, and in questions except the API server's own, lack the prefix.
+    Names that begin with `system:` never have a prefix.
+    """
     groups_prefix: NamePrefix = ""
-    """The same for group names (`--oidc-groups-prefix`)."""
+    """The prefix that the API server adds to group names (`--oidc-groups-prefix`). The same rules
+    apply.
+    """
 
     @model_validator(mode="after")
     def _is_installed(self) -> Self:
@@ -117,9 +121,10 @@ class PolicySource(Section):
     partition: Annotated[str, AfterValidator(_partition_name)] = DEFAULT_PARTITION
     """The partition for a YARN cluster's queues; a YuniKorn file names its own partitions."""
     yarn_site: FilePath | None = None
-    """The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and the keys that
+    """The ResourceManager's yarn-site.xml, with yarn.acl.enable, yarn.admin.acl and the keys that
     apply in addition to capacity-scheduler.xml. It may be gzipped or in a ConfigMap manifest. If
-    unset, ACLs are enforced and the cluster has no administrators."""
+    unset, ACLs are enforced and the cluster has no administrators.
+    """
     spark_defaults: FilePath | None = None
     """The spark-defaults.conf for Spark applications in these partitions."""
     daemon_user: str = ""
@@ -133,7 +138,7 @@ class PolicySource(Section):
     """The policy group. Its queues are in the key GROUP.yaml. If unset, the ConfigMaps' key
     service.policyGroup names it; the default is queues."""
     kubernetes: KubernetesPolicy | None = None
-    """Instead of `path`: Kubernetes' RBAC."""
+    """Instead of `path`: Kubernetes RBAC."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -173,7 +178,7 @@ class PolicySource(Section):
 
     @property
     def is_own_cluster(self) -> bool:
-        """Whether the source is this pod's cluster, which its account follows."""
+        """Whether the source is this pod's cluster, which is followed with the pod's account."""
         return self.is_followed and not (self.kubernetes and self.kubernetes.kubeconfig)
 
     @property
@@ -354,7 +359,7 @@ class Settings(Section):
         return self
 
     def is_rbac(self, partition: str) -> bool:
-        """Return whether a partition's policy is Kubernetes' RBAC."""
+        """Return whether a partition's policy is Kubernetes RBAC."""
         return partition == DEFAULT_PARTITION and any(each.kubernetes for each in self.sources)
 
     def _schedulers_fault(self) -> str:

@@ -83,9 +83,10 @@ class Console(Section):
     """The web console on the operations port."""
 
     enabled: bool = False
-    """Whether to serve the console at /console/. Requires the `console` extra and `ops.listen`;
-    beyond loopback also `ops.tls`, and callers with tokens or certificates. Not available with
-    several workers."""
+    """Whether to serve the console at /console/. Requires the `console` extra and `ops.listen` and,
+    beyond loopback, also `ops.tls` and callers with tokens or certificates. Not available with
+    several workers.
+    """
 
     @model_validator(mode="after")
     def _is_installed(self) -> Self:

@@ -53,7 +53,7 @@ class Mode(StrEnum):
 
 
 def _text_of_mode(value: object) -> object:
-    """Return `off` for false, because YAML 1.1 reads `off` as the boolean (Helm does)."""
+    """Return `off` for false, because YAML 1.1 reads `off` as the boolean, as Helm does."""
     text = str(value).lower()
     return Mode.OFF if text == "false" else text if isinstance(value, str) else value
 
@@ -290,7 +290,7 @@ class Schedulers(Section):
 
     def unfit_for_rbac(self) -> str:
         """Return what does not work with RBAC as the policy, and the remedy; an empty string if
-        all does.
+        everything does.
         """
         for name, scheduler in ((YUNIKORN, self.yunikorn), ("slurm-bridge", self.slurm_bridge)):
             if scheduler is not None and scheduler.mode is not Mode.OFF:

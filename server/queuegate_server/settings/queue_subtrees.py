@@ -1,8 +1,8 @@
 """The parts of a policy that belong to the schedulers of the admission webhook. Pure.
 
-Each scheduler needs a part of its own: two of them may have queues of the same name, and an ACL for
-a queue of one must not allow a queue of the other. Case is ignored, because YuniKorn's paths are in
-lower case.
+Each scheduler needs a part of its own, because two schedulers may have queues of the same name, and
+an ACL for a queue of one must not grant access to a queue of the other. Case is ignored, because
+YuniKorn's paths are in lower case.
 """
 
 import re
@@ -42,7 +42,7 @@ def overlaps(first: str, second: str) -> bool:
 
 def may_meet(first: str, second: str) -> bool:
     """Return whether two templates can give equal paths, or a path above the other, so that an ACL
-    for one queue also allows the other.
+    for one queue also grants access to the other.
     """
     one, other = (levels(template.lower()) for template in (first, second))
     return all(map(_levels_may_be_equal, one, other))

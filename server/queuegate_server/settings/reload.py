@@ -148,8 +148,8 @@ def _with_queue_changes(running: Settings, read: Settings) -> Admission:
 
 
 def _with_modes(running: Schedulers, read: Schedulers, *, is_rbac: bool) -> Schedulers:
-    """Return the running schedulers with the modes that `read` gives them, unless they do not fit
-    the running policy, because another setting in `read` needs a restart.
+    """Return the running schedulers with the modes that `read` gives them, unless these modes do
+    not fit the running policy because another setting in `read` requires a restart.
     """
     modes: dict[str, object] = {}
     for name in type(running).model_fields:

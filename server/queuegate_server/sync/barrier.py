@@ -151,7 +151,7 @@ class Leases:
         return [each for each in away if each.seconds > 0]
 
     def longest_stale(self, now: float) -> float:
-        """Return how long any caller may decide after its lease if all streams end now."""
+        """Return how long any caller may decide after its lease expires if all streams end now."""
         left = [each.stale_until - now for each in self._closed.values()]
         return max(0.0, self._others_until - now, *left, *(each.stale for each in self._open))
 

@@ -29,8 +29,9 @@ MAX_PART_BYTES: Final = 256 * 1024
 MAX_PATTERNS: Final = 10_000
 """If auto-created queues need more patterns, gates query the server about these queues."""
 _NO_RULES: Final = 0
-"""Rules that no gate supports, so that gates ask the server. Kubernetes' RBAC has its own rules for
-paths and groups, and an age."""
+"""Rules that no gate supports, so that gates query the server. Kubernetes RBAC has its own rules
+for paths and groups, and an age limit.
+"""
 _STEP_QUEUES: Final = 250
 """The number of queues per step. A step takes about 5 ms."""
 _STEP_TEXT: Final = 65_536

@@ -17,7 +17,7 @@ from queuegate_server.sync.compiler import ship
 from queuegate_server.sync.session import FleetEvents, Session, ShippedPolicy, SyncRights
 
 LAG_SECONDS: Final = 15.0
-"""Log a gate that has not confirmed a change after this long, and again at this interval."""
+"""A gate that has not confirmed a change for this long is logged, and again at this interval."""
 _LOG = logging.getLogger("queuegate_server.sync")
 _KINDS: Final = [
     field.name for field in sync_pb2.SyncResponse.DESCRIPTOR.oneofs_by_name["message"].fields
@@ -248,10 +248,10 @@ class SyncHub:
 
 
 def _is_same(before: Snapshot, now: Snapshot) -> bool:
-    """Return whether gates have all that a new snapshot would send them.
+    """Return whether gates already have everything that a new snapshot would send them.
 
-    They have nothing of a followed cluster, which changes often: shipping a policy from a file
-    might never end otherwise.
+    Gates get nothing from a followed cluster, which changes often; otherwise, shipping a policy
+    from a file might never end.
     """
     if before.served.keys() != now.served.keys():
         return False

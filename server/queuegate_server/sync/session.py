@@ -171,8 +171,8 @@ class Session:
 
     @property
     def stale(self) -> float:
-        """How long the caller may decide from its last state after its lease, in seconds of the
-        server's clock.
+        """How long the caller may decide from its last state after its lease expires, in seconds of
+        the server's clock.
         """
         return self.gate.stale_millis / 1_000 * (1 + CLOCK_MARGIN / LEASE)
 
