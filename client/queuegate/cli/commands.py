@@ -1,4 +1,4 @@
-"""The `queuegate` command group, and those of its commands that have no module of their own."""
+"""The `queuegate` command group, and the commands that do not have their own modules."""
 
 import contextlib
 import time

@@ -23,7 +23,7 @@ from queuegate.exceptions import (
 )
 
 INVALID_CONFIGURATION: Final = "INVALID_CONFIGURATION"
-# These two errors differ from others of the same type only in their messages.
+# These two errors differ from other errors of the same type only in their messages.
 _NO_SERVER: Final = "no server at "
 """The beginning of the client's message if nothing listens at the address."""
 _NO_PARTITIONS: Final = "no partitions"
@@ -83,7 +83,7 @@ def problem_of(error: Exception, question: Mapping[str, Any]) -> Problem:
 
 
 def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
-    """Return an exception's message in command-line terms, with what to do about it."""
+    """Return an exception's message in command-line terms, with a remedy."""
     match error:
         case InvalidArgument() if error.violations:
             return violations_in_command_words(error.violations, question)

@@ -122,7 +122,7 @@ def who_can(
 
 
 class _Question(NamedTuple):
-    """What the command asks."""
+    """The question that the command asks the server."""
 
     queue: str
     partition: str

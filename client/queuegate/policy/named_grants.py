@@ -3,8 +3,8 @@
 A queue has one path: `root.KIND.NAMESPACE.NAME`, or `root.KIND.NAME` if its kind is not namespaced.
 RBAC grants by name: a cluster-wide grant that names `training` applies to every LocalQueue named
 `training`, in any namespace, whether it exists or not. A policy lists the queues that exist and
-those that a binding names in its namespace; `NamedGrants` has the ACLs of all others. The rules are
-those in Kubernetes' `pkg/registry/rbac/validation/rule.go` and
+those that a binding names in its namespace; `NamedGrants` has the ACLs of all other queues. The
+rules are those in Kubernetes' `pkg/registry/rbac/validation/rule.go` and
 `pkg/apis/rbac/v1/evaluation_helpers.go`.
 """
 
@@ -168,7 +168,9 @@ class NamedGrants:
         return name if name and self.user(name) == user else None
 
     def is_in_directory(self, group: str) -> bool:
-        """Return whether a directory may list the API server's group, without the prefix."""
+        """Return whether a group of the API server may come from a directory, where it lacks the
+        prefix.
+        """
         name = group.removeprefix(self.groups_prefix)
         return group.startswith(self.groups_prefix) and not name.startswith(SYSTEM)
 
@@ -194,7 +196,8 @@ class NamedGrants:
         return self.acls.get(kind, {}).get(name)
 
     def paths_below(self, path: str, queues: Container[str]) -> Iterator[str]:
-        """Yield the paths of all queues below `path` that grants name but the policy does not list.
+        """Yield the paths of all queues below `path` that are named in grants but not listed in the
+        policy.
 
         Args:
             path: The path of a queue.

@@ -110,7 +110,7 @@ def manifest(
     )
 
     try:
-        # Only the webhook's pod has the files that the settings name.
+        # Only the webhook's pod has the files that are named in the settings.
         settings, source_map = load_with_origins(
             config, settings_variables(os.environ), overrides, absent_files=set()
         )

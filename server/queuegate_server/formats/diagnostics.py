@@ -28,7 +28,7 @@ class Diagnostic:
     remedy: str = ""
     queue: str = ""
     finding: str = ""
-    """The finding's identifier; empty if it is in no table, like those about settings."""
+    """The finding's identifier; empty if no table contains it, as for findings about settings."""
 
     def __post_init__(self) -> None:
         for name, most in (("message", MAX_MESSAGE), ("remedy", MAX_MESSAGE), ("queue", MAX_PATH)):

@@ -47,7 +47,7 @@ class CacheEntry:
     """A cached lookup outcome with its lifetime. Only the cache modifies it.
 
     Callers hold the entry itself, not a copy. When it is replaced, invalidated or evicted, it
-    expires for all of them at once.
+    expires for all callers at once.
     """
 
     user: str

@@ -3,8 +3,8 @@
 Resolvers that can list members implement `members` with the signature in `Listings`. If `members`
 raises ListingLimit, all pending groups are marked as incomplete. Resolvers that can list users
 implement `all_users`, which returns names, or a UserListing if the only missing users are those
-whose data cannot be used; if any others may be missing, it must raise CannotListUsers. Both may
-raise other exceptions, must not block the event loop, and must stop when cancelled. Lists may
+whose data cannot be used; if any other users may be missing, it must raise CannotListUsers. Both
+may raise other exceptions, must not block the event loop, and must stop when cancelled. Lists may
 include users who are not in the group or do not exist, because each user is looked up before being
 shown. A list from which members may be missing must be marked as incomplete.
 """

@@ -150,7 +150,9 @@ class UserLister:
     async def _candidates(
         self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
     ) -> _Candidates:
-        """Look up the candidates. Later pages use those cached for the first page, if possible."""
+        """Look up the candidates. Later pages use the candidates cached for the first page, if
+        possible.
+        """
         key = revision, query.served.partition.name, query.path, query.access
         if query.page_token and (cached := self._cache.get(key)) is not None:
             return cached
@@ -211,7 +213,7 @@ def _of_directory(groups: Iterable[str], grants: NamedGrants) -> Iterator[str]:
 async def _rename(
     asked: MemberListing, members: MemberListing, grants: NamedGrants, slot: Slot
 ) -> None:
-    """Give the API server's names to the users and groups of a directory."""
+    """Replace the names of a directory's users and groups with the API server's names."""
     for group, listed in members.groups.items():
         if group.removeprefix(grants.groups_prefix).startswith(SYSTEM):
             members.done(group, "only Kubernetes knows the members of its own groups")

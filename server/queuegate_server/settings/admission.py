@@ -101,9 +101,10 @@ class QueueChecks(Authorization):
     """Other users who are not checked: administrators, and accounts of operators if you have made
     sure that all of their kinds are checked. Operators are not reviewed here."""
     kinds: Literal["listed", "all"] = "listed"
-    """The kinds whose new and changed objects the webhook searches completely: `listed`, those from
-    which known operators create pods; `all`, also unlisted custom kinds. While the webhook does not
-    answer, objects of unlisted kinds are accepted."""
+    """The kinds whose new and changed objects the webhook searches completely. `listed`: the kinds
+    from which known operators create pods; `all`: also unlisted custom kinds. While the webhook
+    does not answer, objects of unlisted kinds are accepted.
+    """
     unqueued: Annotated[str, AfterValidator(_unqueued)] = "allow"
     """What happens to objects of a listed kind that do not name a queue: `allow`, `deny`, or the
     path of a queue to check instead.

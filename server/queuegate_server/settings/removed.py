@@ -22,7 +22,7 @@ class RemovedSetting(NamedTuple):
     value: str = ""
     """What always applies now; empty if another setting decides."""
     instead: str = "nothing"
-    """What to do instead, for users who have set the key."""
+    """What users who have set the key should do instead."""
     constant: str = ""
     """The constant with the value: its module and name."""
     resolver_types: Sequence[str] = ()
@@ -37,7 +37,7 @@ class RemovedOption(NamedTuple):
     name: str
     """The option, with its dashes."""
     instead: str
-    """What to do instead, for users who have passed it."""
+    """What users who have passed the option should do instead."""
 
 
 @cache

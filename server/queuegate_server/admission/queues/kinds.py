@@ -47,16 +47,19 @@ class KnownKind(BaseModel):
     resource: str
     """The plural name of its resource in the API."""
     role: Literal["pod", "workload", "template", "other"]
-    """`pod`: a built-in kind that is a pod or contains a pod template. `workload`: a custom
-    kind from whose templates operators create pods. `template`: a custom kind with templates,
-    labels or annotations that reach pods only through a reference from another object, by being
-    copied into another object, or by selecting the pods. `other`: a kind without pod templates,
-    with fields or labels that matter."""
+    """`pod`: a built-in kind that is a pod or contains a pod template. `workload`: a custom kind
+    from whose templates operators create pods. `template`: a custom kind with templates, labels or
+    annotations that reach pods only through a reference from another object, by being copied into
+    another object, or by selecting the pods. `other`: a kind without pod templates that has
+    relevant fields or labels.
+    """
     labels_become_pods: bool = False
     """Whether the object's own labels are, or become, pod labels."""
     labels_go_to: Literal["", "referrers", "any pods"] = ""
-    """The pods of other objects that get its templates or labels: those of objects that refer to
-    it, or any pods that it selects, so that its project may be combined with any node pool."""
+    """Which pods of other objects get the object's templates or labels: those of objects that refer
+    to it (`referrers`), or any pods that it selects, so that its project may be combined with any
+    node pool.
+    """
     refers_by: frozenset[str] | Literal["always"] | None = None
     """The members that refer to another object's template; `always` if an object may use such a
     template even without these members; None if it never uses one.
@@ -70,9 +73,10 @@ class KnownKind(BaseModel):
     label.
     """
     contains_objects_at: Steps = ()
-    """The paths to the objects in it that an operator creates; lists do not count as levels. A map
-    elsewhere is not treated as an object, even if it has a `kind`: in kinds that keep unknown
-    members, a pod template may have one."""
+    """The paths to the contained objects that an operator creates; lists do not count as levels. A
+    map elsewhere is not treated as an object, even if it has a `kind` member, because in kinds that
+    keep unknown members, a pod template may have one.
+    """
     fields: tuple[KnownField, ...] = ()
     fetched: tuple[Steps, ...] = ()
     """Fields with the source of a template that the operator fetches later."""

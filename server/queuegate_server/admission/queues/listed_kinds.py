@@ -61,7 +61,9 @@ class ListedKinds:
         self.own: list[Kind] = []
         """The kinds of custom places whose resources are unknown, sorted."""
         self.statuses: list[tuple[Resource, tuple[str, ...]]] = []
-        """Status fields that name a queue, sorted. They change far less often than others."""
+        """Status fields that name a queue, sorted. They change far less often than other status
+        fields.
+        """
         searched = set(TEMPLATES)
         for kind, fields in places.fields.items():
             served = [each for each in fields if places.modes[each.scheduler] is not Mode.OFF]

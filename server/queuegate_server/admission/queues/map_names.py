@@ -63,7 +63,7 @@ OF_POD: Final = Node(
 
 
 class Seen(NamedTuple):
-    """What the search has found in one part of the object and needs in others."""
+    """What the search has found in one part of the object and needs in other parts."""
 
     names: list[tuple[QueueName, str]]
     """The names that are joined with a label's value, each with that label's key."""

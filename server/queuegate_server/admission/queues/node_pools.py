@@ -67,7 +67,7 @@ class _ConditionalName(NamedTuple):
 
 @dataclass(slots=True)
 class NodePools:
-    """Finds the node pools in an object whose project is unknown, or the projects whose node pool
+    """Finds, in an object, the node pools whose project is unknown, or the projects whose node pool
     is unknown.
     """
 
@@ -92,7 +92,9 @@ class NodePools:
     """The names count only if a map in the object has one of these members; None if they always
     count."""
     around: "NodePools | None" = None
-    """Finds the node pools around this object, if they count only with a reference."""
+    """The finder for the object around this object, if that object's names count only with a
+    reference.
+    """
     refers: bool = False
     """Whether a map in the object has one of the members."""
 
@@ -106,7 +108,7 @@ class NodePools:
         """Yield a name if labels have a node pool whose project is unknown.
 
         Args:
-            labels: The labels, which are not those of other objects.
+            labels: The labels of the object or its pods, not of other objects.
             above: The position of the map with the labels.
         """
         is_own = above == self.metadata
@@ -188,7 +190,7 @@ class UnknownProjects:
         return replace(found, searches_own_labels=True, references=None, around=around)
 
     def conditional_names(self) -> Iterator[QueueName]:
-        """Yield the names that count because an object refers to another one. Yield all names if
+        """Yield the names that count because an object refers to another object. Yield all names if
         there were too many to keep.
         """
         is_full = len(self._conditional) >= _MAX_CONDITIONAL

@@ -43,7 +43,7 @@ def pattern_warnings(queues: QueueChecks, source_map: SourceMap) -> Iterator[Dia
 
     Args:
         queues: The settings.
-        source_map: Their origins.
+        source_map: The origins of the settings.
     """
     kinds = None if queues.kinds == "all" else ListedKinds(build_places(queues))
     for key in ("controllers", "exempt"):

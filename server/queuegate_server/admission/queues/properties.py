@@ -117,7 +117,7 @@ def in_flink_configuration(configuration: Mapping[str, Any], count: TextCount) -
 
     Args:
         configuration: The properties.
-        count: Counts the strings in all properties of the object. Those after the first
+        count: Counts the strings in all properties of the object. Strings after the first
             MAX_PROPERTY_TEXTS are unreadable.
     """
     waiting = [("", iter(configuration.items()))]

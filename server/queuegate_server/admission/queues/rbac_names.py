@@ -46,7 +46,7 @@ class RbacQueueNames(QueueNames):
         return self.canonical(found.name, path, _REMEDY)
 
     def below(self, place: QueueName, namespace: str) -> str:
-        """As in QueueNames, but the paths to check may be others, which `asked` returns."""
+        """As in QueueNames, but the paths to check may be elsewhere; see `asked`."""
         if place.scheduler not in _SCHEDULERS:
             return ROOT
         kind, _ = self._split(place)

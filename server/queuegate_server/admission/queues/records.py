@@ -106,7 +106,7 @@ class QueueRecords:
 
     def by_scheduler(self, settings: Admission) -> list[QueueDecisions]:
         """Return the decisions about each scheduler that is checked now or was checked before, and
-        about questions if `admission.authorize` is set or any have been asked.
+        about questions to /authorize if `admission.authorize` is set or any have arrived.
         """
         queues = settings.queues
         modes: dict[str, list[str]] = {}

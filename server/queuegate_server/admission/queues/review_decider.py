@@ -178,7 +178,9 @@ class ReviewDecider:
 
 
 def access_of(check: RequiredCheck, served: ServedPartition) -> Access:
-    """Return the access to decide. Under Kubernetes RBAC, one verb grants all use of a queue."""
+    """Return the kind of access to decide. Under Kubernetes RBAC, one verb grants all use of a
+    queue.
+    """
     return check.access if served.partition.named_grants is None else Access.SUBMIT
 
 

@@ -46,11 +46,11 @@ class UsableQueues:
     async def find(
         self, names: QueueNames, place: QueueName, namespace: str, user: str, groups: Sequence[str]
     ) -> Usable:
-        """Return queues that a user may use in a place, or those found within SECONDS.
+        """Return queues that a user may use in a place, as far as they are found within SECONDS.
 
         Args:
             names: The names of the served policy's queues.
-            place: Where the queue is named, with an empty name and the access required there.
+            place: The place where the queue is named: an empty name, and the access required there.
             namespace: The object's namespace.
             user: The user's name.
             groups: The user's groups.

@@ -45,11 +45,11 @@ _SCHEDULERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(KUEUE_TEMPLATES, KUEUE),
     **{level: scheduler for scheduler, level in LEVELS.items()},
 }
-"""The scheduler of each level of queues."""
+"""The scheduler for each path level that holds queues."""
 _BELOW_LISTS: Final = frozenset(
     {("flow.volcano.sh", "JobFlow"), ("training.volcano.sh", "HyperJob")}
 )
-"""Kinds whose field is below a list."""
+"""Kinds in which the field that names the queue is below a list."""
 _LINE: Final = ",\n"
 _NAMESPACE: Final = "variables.objectNamespace"
 

@@ -196,7 +196,7 @@ def _node_pools(places: Places) -> set[str]:
 def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
     """Return an expression that tests whether a key has a new value.
 
-    An absent label equals an empty one, which does not name a queue.
+    An absent label counts as an empty label, which does not name a queue.
     """
 
     def values(root: str) -> str:

@@ -73,5 +73,6 @@ MAX_WARNING: Final = 256
 MAX_WARNINGS: Final = 5
 """The maximum length and number of warnings. One more warning says how many were omitted. kubectl
 prints each. If the warnings of a request exceed 4096 characters, the API server truncates each to
-256, and drops those that follow once the truncated ones reach 4096 (`recorder.AddWarning` in
-apiserver's `pkg/endpoints/filters/warning.go`, the same in 0.35 to 0.37)."""
+256, and drops the rest once the truncated warnings reach 4096 (`recorder.AddWarning` in apiserver's
+`pkg/endpoints/filters/warning.go`, the same in 0.35 to 0.37).
+"""

@@ -60,7 +60,8 @@ class ObjectChanges:
 class RbacCompiler:
     """Keeps a cluster's partition up to date. Must not be used after an exception.
 
-    The place of a queue, or of a level above it, is the target of the bindings that grant it.
+    The place of a queue, or of a level above it, is the target of the bindings that grant access to
+    it.
     """
 
     def __init__(self, options: RbacOptions) -> None:
@@ -86,7 +87,9 @@ class RbacCompiler:
 
     @property
     def digest(self) -> str:
-        """A digest of everything that determines the partition, whatever the order of changes."""
+        """A digest of everything that determines the partition; it does not depend on the order of
+        changes.
+        """
         return f"{self._table.digest:064x}{self._existing_digest:064x}"
 
     @property
@@ -231,7 +234,7 @@ def _put(
 def _changed_paths(
     paths: tuple[str, ...], new: list[str], gone: set[str]
 ) -> Generator[None, None, tuple[str, ...]]:
-    """Return the sorted paths with the new ones, and without the removed ones."""
+    """Return the sorted paths, with the new paths added and the removed paths dropped."""
     if not new and not gone:
         return paths
     if len(new) + len(gone) <= _FEW_PATHS:

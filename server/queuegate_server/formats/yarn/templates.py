@@ -162,7 +162,7 @@ class TemplateReader:
         return switches
 
     def _entries(self) -> list[TemplateEntry]:
-        """Return the templates that properties define, without those too deep for a queue."""
+        """Return the templates defined by properties, except templates too deep for any queue."""
         entries: dict[tuple[str, str], TemplateEntry] = {}
         for key, text in self._properties.items():
             match = _TEMPLATE_KEY.fullmatch(key.removeprefix(PREFIX))

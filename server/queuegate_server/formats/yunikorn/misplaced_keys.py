@@ -27,15 +27,16 @@ _PLACES: Final[Mapping[str, Collection[str]]] = {
     "a partition": PARTITION,
     "the document": DOCUMENT,
 }
-"""The keys that belong in each place, for keys found elsewhere. The first place with the key
-applies."""
+"""The keys that belong in each place, used to look up keys found elsewhere. The first place with
+the key applies.
+"""
 _INSIDE: Final = {
     "the document": ("a partition",),
     "a limit": ("a queue", "resources"),
     "a placement rule": ("a filter",),
     "a filter": ("a placement rule",),
 }
-"""The places that take precedence over the first one, by the mapping that contains the key."""
+"""The places that take precedence over the first place, by the mapping that contains the key."""
 _IN_MANY_PLACES: Final = frozenset({"name", "type"})
 
 

@@ -28,7 +28,7 @@ _LISTING: Final = ""
 _NSSWITCH: Final = Path("/etc/nsswitch.conf")
 _DATABASES: Final = frozenset({"passwd", "group", "initgroups"})
 _COMPLETE: Final = frozenset({"files", "compat", "systemd", "altfiles", "db"})
-"""Sources that always list all users and members. Others, such as SSSD, may not."""
+"""Sources that always list all users and members. Other sources, such as SSSD, may not."""
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 

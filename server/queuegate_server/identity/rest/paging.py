@@ -48,7 +48,7 @@ async def offset_pages(
 ) -> AsyncIterator[list[Any]]:
     """Yield the pages of a list that is read by position. Raises RequestFault.
 
-    Each page begins with the last item of the one before. If another item is there, items were
+    Each page begins with the last item of the previous page. If another item is there, items were
     added or removed meanwhile, and one might have been skipped.
 
     Args:

@@ -112,7 +112,7 @@ def too_many_groups(options: RestOptions) -> UnusableAnswer:
 
 
 def batches(names: Iterable[str]) -> Iterator[list[str]]:
-    """Split names into batches that fit into one search. A long name is a batch of its own."""
+    """Split names into batches that fit into one search. A long name gets its own batch."""
     batch: list[str] = []
     size = 0
     for name in names:

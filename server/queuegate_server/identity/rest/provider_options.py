@@ -109,7 +109,7 @@ class RestOptions(ResolverOptions):
     issuer_settings: ClassVar = "the address in the settings"
     """The settings that determine the token endpoint's address, for use in messages."""
     private_files: ClassVar[tuple[str, ...]] = ()
-    """The settings that name files which only the server's account should be able to read."""
+    """The settings for files that only the server's account should be able to read."""
     # Connections.
     ca_file: ReadableFile | None = None
     """Trusted root certificates, read again when the file changes. Default: the system's."""

@@ -200,7 +200,7 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
-        """Send a request, and return the answer whatever its status. Raises RequestFault."""
+        """Send a request, and return the answer regardless of its status. Raises RequestFault."""
         if self._session is None:
             raise RequestFault("the resolver is not open")
         context = await self._current_tls()

@@ -266,5 +266,5 @@ def _key(metadata: _Metadata, *, is_namespaced: bool) -> Key:
 
 
 def _fault(what: str, error: Exception) -> ApiFault:
-    # msgspec's messages name fields and types, and never values.
+    # msgspec's messages mention fields and types, but never values.
     return ApiFault(f"the API server sent {what} that cannot be used: {error}")

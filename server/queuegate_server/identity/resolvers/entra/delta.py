@@ -91,7 +91,7 @@ class DeltaQueries:
         return AffectedIds(tuple(changes.ids), changes.is_all)
 
     async def _read(self, kind: str, changes: "DeltaChanges") -> None:
-        """Read all changes in a collection, and remember the link to the next ones."""
+        """Read all changes in a collection, and remember the link to the next changes."""
         start, what = self._starts[kind], f"changes of {kind}"
         url = URL(self._links[kind], encoded=True) if kind in self._links else start
         for _ in range(MAX_DELTA_PAGES):
@@ -113,8 +113,8 @@ class DeltaQueries:
 
 
 class NewGroups:
-    """Decides whether a group is new: it was created after following began, shortly before the
-    answer, and no earlier answer contained it. Otherwise, one of its properties has changed.
+    """Decides whether a group is new. A new group was created after following began, shortly before
+    the answer, and no earlier answer contained it. Otherwise, one of its properties has changed.
     """
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 Keycloak records what administrators change, if the realm is set up to do so, and lists the newest
 event first. An event has the node's time from before the event became visible, so an event can
 appear below others that were read long ago, if the clocks of two nodes differ or a clock was
-corrected. Therefore, an event is new if it has not been read before, whatever its time.
+corrected. Therefore, an event is new if it has not been read before, regardless of its time.
 """
 
 import hashlib

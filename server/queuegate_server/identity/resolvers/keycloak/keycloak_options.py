@@ -44,7 +44,7 @@ RealmName = Annotated[
 _PROPERTIES: Final = frozenset(
     {"username", "email", "firstName", "lastName", "emailVerified", "enabled"}
 )
-"""Properties of users, which Keycloak searches by different rules from those for attributes."""
+"""Properties of users. Keycloak's rules for searching them differ from its rules for attributes."""
 _PARAMETERS: Final = "keycloak."
 """The parameter prefix for Keycloak's own searches."""
 

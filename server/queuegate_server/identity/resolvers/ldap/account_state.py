@@ -107,7 +107,7 @@ def account_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 def why_refused(user: LdapEntry, options: LdapOptions, now: float) -> NoSuchUser | None:
-    """Return the outcome for a user whose account is disabled or has expired; None for others.
+    """Return the outcome for a user whose account is disabled or has expired; None for other users.
 
     Args:
         user: The user's entry, with `account_attributes`.

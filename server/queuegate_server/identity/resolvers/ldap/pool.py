@@ -38,8 +38,9 @@ it."""
 RETRY_SECONDS: Final = 1.0
 """How long to avoid a server after a failure."""
 FAIL_BACK_SECONDS: Final = 30.0
-"""The maximum pause after repeated failures while another server is available, and so how long the
-other server is used after this one has recovered."""
+"""The maximum pause after repeated failures while another server is available, and thus how long
+the other server may be used after this server has recovered.
+"""
 REJECTED_SECONDS: Final = 60.0
 """The pause after rejected credentials, unless the password changes: repeated binds would lock the
 account."""
@@ -277,7 +278,7 @@ class ServerConnection:
         await self._watch(connection)
 
     async def _pause(self, fault: LdapFault) -> None:
-        """Wait before reconnecting to a failed server, with backoff if another one is connected."""
+        """Wait before reconnecting to a failed server; back off if another server is connected."""
         if isinstance(fault, BadCredentials):
             await self._wait_for_password()
             return

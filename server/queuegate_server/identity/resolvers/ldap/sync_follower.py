@@ -1,9 +1,9 @@
 """Follows changes in a directory by content synchronization (RFC 4533).
 
-Each part of the directory is read once and then kept up to date by the server, over a connection of
-its own to the server that lookups use. If an earlier follower's position is known, the server is
-also asked whether anything has changed since. If so, all users are invalidated, because changes
-that no follower saw may have been undone by later ones.
+Each part of the directory is read once and then kept up to date by the server, over a separate
+connection to the server that lookups use. If an earlier follower's position is known, the server is
+also asked whether anything has changed since then. If so, all users are invalidated, because
+changes that no follower saw may have been undone by later ones.
 """
 
 import asyncio

@@ -96,7 +96,7 @@ class UserKind:
         return None
 
     def has_names(self, entry: LdapEntry) -> bool:
-        """Return whether the entry has a readable name, of whatever form."""
+        """Return whether the entry has a readable name in any form."""
         return any(map(entry.values, self.filter.attributes))
 
     def check_names(self, entry: LdapEntry) -> None:

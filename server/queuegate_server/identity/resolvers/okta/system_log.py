@@ -138,7 +138,7 @@ class SystemLog:
             return AffectedIds(is_all=True)
 
     async def _read(self) -> AffectedIds:
-        """Read new events, and remember the link to the next ones.
+        """Read new events, and remember the link to the next events.
 
         Raises Gone if there is no link, or another RequestFault.
         """
