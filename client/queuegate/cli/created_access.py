@@ -1,6 +1,4 @@
-"""Decides access to queues that YARN will create, from a server's policy and the queues that
-exist.
-"""
+"""Decides access to queues that YARN will create, based on a server's policy and its queues."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple

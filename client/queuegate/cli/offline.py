@@ -1,6 +1,6 @@
 """A client without a running server. The server's code runs in this process instead.
 
-Of the client, only this module and `offline_files` import the server's code, which the `server`
+In the client, only this module and `offline_files` import the server's code, which the `server`
 extra installs.
 """
 

@@ -206,8 +206,8 @@ def _parse(acl: Acl | str, semantics: Semantics) -> Acl:
 
 
 def _queue(partition: Partition, path: str, access: Access) -> Iterator[AccessList]:
-    """Yield the ACLs of a queue and its ancestors that grant access. Under documented semantics,
-    also yield the cluster administrators' ACL.
+    """For a queue and its ancestors, yield the ACLs that grant this kind of access. Under
+    documented semantics, also yield the cluster administrators' ACL.
     """
     kinds = granting(access, AccessListKind.QUEUE_SUBMIT, AccessListKind.QUEUE_ADMIN)
     for queue in partition.upwards(path):

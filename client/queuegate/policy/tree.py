@@ -245,7 +245,7 @@ class Partition:
     def index_last_levels(self, below: str) -> Iterator[None]:
         """Build the index for `last_levels` in small steps, unless it already exists.
 
-        Every scheduler has the root queue, so the root counts as below itself.
+        The root queue counts as below itself, because every scheduler has it.
         """
         if below in self._last_levels:
             return

@@ -2,8 +2,8 @@
 
 A partition uses the resolver named in its settings. Without one, it uses the type named in the
 scheduler's configuration (`usergroupresolver`), if any, or the scheduler's default type. Partitions
-with the same resolver share its circuit breaker and limits, even if one uses it in a chain. Each
-partition has its own cache.
+with the same resolver share its circuit breaker and limits, even if one of them uses the resolver
+in a chain. Each partition has its own cache.
 """
 
 import asyncio

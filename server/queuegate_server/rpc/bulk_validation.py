@@ -70,7 +70,7 @@ class CheckReader:
             if served is None or not all(map(is_short_name, {*real_users})):
                 return unread
             if served.partition.named_grants is not None:
-                return unread  # it has groups that do not count, one access, and an age
+                return unread  # RBAC has ignored groups, one kind of access, and an age
             valid = self._valid_users(users, served)
         except DecodeError:
             return unread

@@ -18,8 +18,9 @@ MIN_LENGTH: Final = 32
 """The minimum token length in characters. Shorter tokens are too guessable for an unsalted hash."""
 GRACE_SECONDS: Final = 3.0
 """How long a token is accepted after its line has disappeared, because a file that is being written
-is empty or incomplete. Together with the time to notice a change, a removed token is refused within
-five seconds."""
+is empty or incomplete. Including the time needed to notice the change, a removed token is refused
+within five seconds.
+"""
 _READ_SECONDS: Final = 10.0
 
 _NAME: Final = re.compile(TOKEN_NAME.removesuffix("$") + r"\Z")

@@ -274,7 +274,7 @@ def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes
 def _skip(data: bytes, position: int, number: int, wire_type: int, groups: list[int]) -> int:
     """Return where the value of a field ends, and update the numbers of the groups around it.
 
-    Raises InvalidRequest if the field is malformed, or its value has a length.
+    Raises InvalidRequest if the field is malformed, or its value is length-delimited.
     """
     if wire_type == _VARINT:
         return _varint(data, position)[1]

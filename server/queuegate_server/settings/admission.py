@@ -63,8 +63,9 @@ KUBERNETES_CONTROLLERS: Final = tuple(
     )
 )
 """The controllers of `kube-controller-manager --use-service-account-credentials` that copy labels
-to pods, to their owners, and to other objects. tests/e2e/kube/test_controller_manager.py measures
-them."""
+to pods, to their owners, and to other objects. tests/e2e/kube/test_controller_manager.py verifies
+this list.
+"""
 
 
 class Authorization(Section):

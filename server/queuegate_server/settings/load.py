@@ -59,7 +59,7 @@ _CLIENT_VARIABLES: Final = frozenset(
 )
 """Variables of the client and the command line. They are not settings."""
 
-# Kubernetes sets variables in every pod for each service in its namespace. Those for a service
+# Kubernetes sets variables in every pod for each service in its namespace. Variables for a service
 # named queuegate or queuegate-… start with our prefix and are ignored.
 _SERVICE_LINK: Final = re.compile(
     r"QUEUEGATE_(?:[A-Z0-9_]+_)?"

@@ -39,7 +39,7 @@ def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 @cache
 def places() -> tuple[SettingPlace, ...]:
-    """Return all sections, with those of each built-in type of resolver that is installed."""
+    """Return all sections, including those of each built-in type of resolver that is installed."""
     return tuple(_places(Settings, (), ""))
 
 
@@ -98,13 +98,13 @@ def where_it_belongs(
 
 
 def _shared(section: Sequence[str], path: tuple[str, ...]) -> int:
-    """Return the number of keys that a section has in common with the path of a place."""
+    """Return the number of leading keys that a section's path shares with the path of a place."""
     pairs = zip(section, path, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[1] in {pair[0], NAME}, pairs))
 
 
 def _written(path: tuple[str, ...], section: Sequence[str]) -> str:
-    """Return a place's path, with the user's names as far as the section's path agrees with it."""
+    """Return a place's path, with the user's names where the section's path agrees with it."""
     parts = [*section[: _shared(section, path)], *path[_shared(section, path) :]]
     for depth, part in enumerate(path):
         if part == NAME and any(

@@ -53,7 +53,7 @@ class Mode(StrEnum):
 
 
 def _text_of_mode(value: object) -> object:
-    """Return `off` for false, because YAML 1.1 reads `off` as the boolean, as Helm does."""
+    """Return `off` for false, because YAML 1.1 parsers such as Helm's read `off` as a boolean."""
     text = str(value).lower()
     return Mode.OFF if text == "false" else text if isinstance(value, str) else value
 

@@ -246,7 +246,7 @@ def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
 
 
 def _missing_name(location: Location) -> str:
-    """Say where a key belongs if it is in place of a name, such as partitions.resolver."""
+    """Say where a key belongs if it is in the place of a name, such as partitions.resolver."""
     *section, key = _keys(location)
     place = where_it_belongs(key, section, within=(*section, NAME))
     return f"write it {place}" if place else ""
@@ -257,7 +257,7 @@ def _keys(location: Location) -> list[str]:
 
 
 def _resolver_type(section: Sequence[str], tree: Any) -> str:
-    """Return the type of the resolver in which a section is; empty for other sections."""
+    """Return the type of the resolver that contains a section; empty for other sections."""
     if section[:1] != ["resolvers"]:
         return ""
     for key in section[:2]:

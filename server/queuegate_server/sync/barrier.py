@@ -100,7 +100,9 @@ class Leases:
             self._tidy(now)
 
     def _tidy(self, now: float) -> None:
-        """Drop the callers that have stopped deciding, and the oldest of too many."""
+        """Drop the callers that have stopped deciding and, if too many are left, the oldest
+        callers.
+        """
         away = []
         for key, lease in [*self._closed.items()]:
             if now >= max(lease.until, lease.stale_until):

@@ -68,9 +68,7 @@ def _compiled(pattern: str) -> Any:
 
 
 class RecentGroups:
-    """The groups that users had within the lifetime of cached groups, for a limited number of
-    users.
-    """
+    """The groups that a limited number of users had within the lifetime of cached groups."""
 
     def __init__(self, clock: Callable[[], float], max_users: int = MAX_USERS) -> None:
         """Create an empty store.

@@ -111,7 +111,7 @@ class YuniKornSettings:
     """Whether system users may set the annotation."""
     generate_unique_app_id: bool
     """Whether each pod without an application ID becomes its own application. If not, all such pods
-    in a namespace form a single one. Used if `admission.yunikorn.enabled` is set.
+    in a namespace form a single application. Used if `admission.yunikorn.enabled` is set.
     """
     system_users: Patterns
     """The accounts of Kubernetes controllers."""

@@ -153,7 +153,7 @@ def _has_queue(found: Iterable[QueueName], places: Places) -> bool:
 
 def _names_the_same(review: QueueReview, settings: QueueChecks) -> bool:
     """Return whether a request cannot change a name, because only members without names changed.
-    This allows removing the finalizers of an object that is too complex to search.
+    This allows users to remove the finalizers of an object that is too complex to search.
     """
     new, old = review.new, review.old
     if new is None or old is None:

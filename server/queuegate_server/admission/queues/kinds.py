@@ -111,7 +111,7 @@ def _of_role(role: str) -> tuple[Kind, ...]:
 NAMESPACE: Final[Kind] = ("", "Namespace")
 POD: Final[Kind] = ("", "Pod")
 RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplate")
-"""A kind that is not a pod template: a controller copies its labels to ResourceClaims."""
+"""A kind whose template is not for pods: a controller copies its labels to ResourceClaims."""
 POD_KINDS: Final[Sequence[Kind]] = _of_role("pod")
 """The built-in kinds that are pods or contain pod templates."""
 WORKLOAD_KINDS: Final[Sequence[Kind]] = _of_role("workload")

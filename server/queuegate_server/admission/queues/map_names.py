@@ -174,7 +174,7 @@ def _in_found(
     seen: Seen,
     node_pools: NodePools | None,
 ) -> Iterator[QueueName | None]:
-    """Yield the names that properties set, and None for each other step of their search."""
+    """Yield the names that properties set, and None after each step of the search without one."""
     labels: list[Property] = []
     for each in properties:
         if each is None:

@@ -19,7 +19,9 @@ _API: Final = "rbac.authorization.k8s.io"
 _NOT_IN_NAMES: Final = re.compile(r"[/%]")
 _MAX_NAME: Final = 253
 _DIGITS: Final = 16
-"""The number of hexadecimal digits that stand for a user name that RBAC does not allow in names."""
+"""The number of hexadecimal digits that replace a user name that RBAC does not allow in object
+names.
+"""
 
 
 class MissingGrant(NamedTuple):

@@ -73,8 +73,8 @@ class QueueNames:
         """Index the partition's queues, unless they have been indexed before.
 
         Raises:
-            AmbiguousNames: Several queues that a scheduler whose names are flat may use have the
-                same last level.
+            AmbiguousNames: A scheduler whose names are flat may use several queues with the same
+                last level.
         """
         self.partition = partition
         self._kueue = schedulers.kueue

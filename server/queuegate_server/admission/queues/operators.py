@@ -34,7 +34,8 @@ class Operator(BaseModel):
     """The kinds from which it takes templates or queue names."""
     chooses: bool = False
     """Whether its users choose queues in a way that the API server does not see, such as in a file
-    or on a page. If so, the operator counts as a user."""
+    or on a web page. If so, the operator counts as a user.
+    """
     fetched: str = ""
     """The templates that it may fetch from places where nobody checks them."""
     condition: str = ""

@@ -162,7 +162,7 @@ class Places:
     """The places by map (labels or annotations) and key."""
     fields: Mapping[Kind, tuple[FieldPlace, ...]]
     modes: Mapping[str, Mode]
-    """The mode of each scheduler, and of each entry of its `places` by position."""
+    """The mode of each scheduler and, by position, of each custom place."""
     joined_labels: frozenset[str]
     """The labels with which names are joined."""
 

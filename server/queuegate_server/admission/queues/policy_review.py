@@ -138,7 +138,9 @@ def review_policy(
 
 
 def _uses_of_policy(settings: Settings) -> Iterator[tuple[str, str, GroupSource]]:
-    """Yield the sections of `admission` that need a policy: name, partition, source of groups."""
+    """Yield the sections of `admission` that need a policy, each as its name, its partition and its
+    source of groups.
+    """
     for name in _SECTIONS:
         section = getattr(settings.admission, name)
         if section is None or (name == "user_info" and section.groups is GroupSource.KUBERNETES):

@@ -36,8 +36,9 @@ TEMPLATES: Final = (
     ".?spec.?metadata",
 )
 """The metadata of templates in built-in kinds: workloads, CronJobs, PodTemplates and
-ResourceClaimTemplates. In other kinds, these members may have other types, which would be
-errors."""
+ResourceClaimTemplates. In other kinds, these members may have other types, which would cause
+errors.
+"""
 _MAX_LINE: Final = 70
 _MAPS: Final = (LABELS, ANNOTATIONS)
 _RESOURCE: Final = 'request.resource.group + "/" + request.resource.resource'
@@ -69,7 +70,8 @@ PODLESS_GROUPS: Final[Sequence[str]] = read_toml(__file__, "podless_groups.toml"
 """The API groups whose unlisted kinds do not contain pods."""
 _SECRETS: Final = "credential|kubeconfig|password|secret|token"
 """Matches the names of resources that hold secrets in any group, such as Rancher's tokens and
-kubeconfigs, Pinniped's TokenCredentialRequests, KubeVirt's UploadTokenRequests, SealedSecrets."""
+kubeconfigs, Pinniped's TokenCredentialRequests, KubeVirt's UploadTokenRequests, and SealedSecrets.
+"""
 MAY_HOLD_PODS: Final = (
     "!(request.resource.group in [\n"
     + ",\n".join(map(json.dumps, PODLESS_GROUPS))
@@ -217,8 +219,8 @@ def templates_change(keys: Sequence[str]) -> str:
 
 
 def owners_of_pods_change(node_pools: Sequence[str]) -> str:
-    """Return an expression that tests whether an object of a built-in kind gets different owners,
-    and it or a template in it has a node pool label.
+    """Return an expression that tests whether the owners of an object of a built-in kind change,
+    and whether the object or a template in it has a node pool label.
     """
     metadata = (*METADATA, *TEMPLATES)
     return (

@@ -1,4 +1,4 @@
-"""The endpoints of the webhook, whose handlers decode the request body themselves."""
+"""The webhook's endpoints, with handlers that decode the request body themselves."""
 
 from typing import Final, NamedTuple, Protocol
 

@@ -54,7 +54,7 @@ MAX_DEPTH: Final = 100
 MAX_FOUND: Final = 1_000
 """The maximum number of names in an object, including repetitions."""
 MAX_PROPERTY_TEXT: Final = 4 * 1024
-"""The maximum length of a property's text with labels or annotations, in characters."""
+"""The maximum length of a property's text that contains labels or annotations, in characters."""
 MAX_PROPERTY_ENTRIES: Final = 100
 """The maximum number of entries in such a property. Each takes up to 20 µs."""
 MAX_PROPERTY_TEXTS: Final = 8

@@ -57,7 +57,7 @@ class _Linter:
 
     @cached_property
     def _names(self) -> dict[tuple[str, str], set[str]]:
-        """Queue names by the level of their kind and namespace, and without namespace."""
+        """Queue names by the level of their kind and by namespace; "" stands for all namespaces."""
         names: dict[tuple[str, str], set[str]] = {}
         for kind, namespace, name in self.objects.queues:
             for above in (namespace, ""):

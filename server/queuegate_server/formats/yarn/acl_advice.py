@@ -34,7 +34,8 @@ _MAX_REPORTED: Final = 3
 def advice(text: str, semantics: Semantics, known: frozenset[str]) -> Finding | None:
     """Return a single warning about an ACL's ambiguities and unknown suspicious names, or None.
 
-    It joins the messages of all findings, and has the identifier and the remedy of the first.
+    It joins the messages of all findings, and has the identifier and the remedy of the first
+    finding.
     """
     unknown = hide_known(text, known)
     if whole := not_a_list(unknown, YARN):

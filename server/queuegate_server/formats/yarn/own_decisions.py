@@ -1,7 +1,7 @@
 """Finds what YARN decides alone although it asks queuegate who may use a queue.
 
 The keys follow Hadoop's `ApplicationACLsManager`, `AdminService`, `AppPriorityACLsManager`,
-`ReservationsACLsManager` and the placement rules, none of which calls an authorizer about them.
+`ReservationsACLsManager` and the placement rules, none of which consults an authorizer about them.
 """
 
 import re
@@ -42,7 +42,7 @@ _TOPICS: Final = tuple(
 
 
 class _Setting(NamedTuple):
-    """A setting by which YARN decides alone, in the order of notes."""
+    """A setting by which YARN decides alone. Its fields sort settings in the order of notes."""
 
     line: int
     name: str

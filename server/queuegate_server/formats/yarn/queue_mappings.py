@@ -151,8 +151,8 @@ def _json_faults(text: str, targets: "_Targets") -> Iterator[Finding]:
 
 
 def _json_rules(text: str) -> list[Any] | None:
-    """Return the rules in a JSON text, or None if it has no list of them. Raises RecursionError, or
-    ValueError if it is not JSON.
+    """Return the rules in a JSON text, or None if the text has no list of rules. Raises
+    RecursionError, or ValueError if it is not JSON.
     """
     # As in Hadoop, ignore any text after the JSON object, and accept no NaN or Infinity.
     decoder = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)

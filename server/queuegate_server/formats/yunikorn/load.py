@@ -200,7 +200,9 @@ def _check_root(root: QueueConfig, diagnostics: Diagnostics) -> None:
 def _check_name(
     queue: QueueConfig, first: dict[str, QueueConfig], diagnostics: Diagnostics
 ) -> None:
-    """Report a name that is not valid, or that another queue in `first`, by path, already has."""
+    """Report a name that is not valid, or that another queue already has. `first` contains queues
+    by path.
+    """
     name, position, _ = queue.name
     if not is_queue_name(name):
         found = finding("invalid-queue-name" if name else "queue-without-name", name=quoted(name))

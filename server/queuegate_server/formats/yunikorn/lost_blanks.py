@@ -78,7 +78,7 @@ def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
 
 
 def _is_off_by_one(spaces: str, key: ScalarNode) -> bool:
-    """Return whether a line is indented by an odd number, below a key indented by an even one."""
+    """Return whether a line's indentation is odd, below a key whose indentation is even."""
     if "\n" not in spaces:
         return False
     indentation = len(spaces) - spaces.rfind("\n") - 1

@@ -2,8 +2,8 @@
 
 The checks follow `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath` and
 `checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`. They also
-follow `newRule` and `initialise` in `pkg/scheduler/placement`, which build the rules: with a rule
-that cannot be built, the scheduler starts without any rule, and refuses to reload.
+follow `newRule` and `initialise` in `pkg/scheduler/placement`, which build the rules: if a rule
+cannot be built, the scheduler starts without any rules, and refuses to reload.
 """
 
 import re
@@ -169,7 +169,7 @@ def _check_fixed_queue(
     path = ""
     dynamic = False
     for link in reversed(chain):
-        # Unlike elsewhere, case matters here: YuniKorn takes `Fixed` for a rule of another kind.
+        # Unlike elsewhere, case matters here: YuniKorn treats `Fixed` as a rule of another kind.
         if link.name.text != _FIXED:
             dynamic = True
             break

@@ -16,8 +16,9 @@ chunks of 60 bytes."""
 MAX_INFORMATIONAL: Final = 16
 """The maximum number of informational answers before an answer."""
 MAX_VALUES: Final = 50_000
-"""The maximum number of JSON values in a body. Decoding blocks the event loop, and its time grows
-with the values more than with the bytes."""
+"""The maximum number of JSON values in a body. Decoding blocks the event loop for a time that
+depends more on the number of values than on the number of bytes.
+"""
 MAX_NAME_CHARS: Final = 1024
 """The maximum length of a name or an id."""
 MAX_PAGES: Final = 2000

@@ -56,8 +56,8 @@ async def follow(
     Args:
         query: Queries the provider for changes.
         sink: Receives the changes.
-        names_of: Returns the names by which callers know a user, if any, by the id. Raises NotFound
-            or another RequestFault.
+        names_of: Returns the names by which callers know a user, if any, given the user's id.
+            Raises NotFound or another RequestFault.
         former_names: The names by which users were looked up.
         interval: The pause between two queries, in seconds.
         repeat_after: After how many seconds a change is reported again, because the lookup after

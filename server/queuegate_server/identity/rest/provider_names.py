@@ -42,7 +42,7 @@ def segment(text: str) -> str:
 
 
 def address(path: str, query: Mapping[str, str]) -> URL:
-    """Return an address whose path is already encoded, with parameters to be encoded."""
+    """Return an address, given a path that is already encoded and parameters that are not."""
     parts = "&".join(
         f"{quote(key, safe='$')}={quote(value, safe='')}" for key, value in query.items()
     )

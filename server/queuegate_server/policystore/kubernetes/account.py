@@ -1,7 +1,8 @@
 """The API server's address, and the account used to call it: a pod's own, or one in a kubeconfig.
 
 All files are read again for each request, because tokens and certificates are rotated. Programs
-that print credentials (`exec`) are refused: they run with this process's rights, at any time.
+that print credentials (`exec`) are refused, because they would run with this process's rights at
+any time.
 """
 
 import base64
@@ -154,7 +155,7 @@ class Kubeconfig:
 
 @functools.lru_cache(maxsize=2)
 def _tls(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """Return a context, which is built again only if a file has changed. Raises CannotAsk."""
+    """Return a TLS context, which is built again only if a file has changed. Raises CannotAsk."""
     try:
         context = ssl.create_default_context(cadata=authority.decode("ascii") or None)
         if certificate:

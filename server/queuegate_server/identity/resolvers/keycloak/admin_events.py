@@ -2,7 +2,7 @@
 
 Keycloak records what administrators change, if the realm is set up to do so, and lists the newest
 event first. An event has the node's time from before the event became visible, so an event can
-appear below others that were read long ago, if the clocks of two nodes differ or a clock was
+appear below events that were read long ago, if the clocks of two nodes differ or a clock was
 corrected. Therefore, an event is new if it has not been read before, regardless of its time.
 """
 
@@ -73,8 +73,9 @@ class _Reading(NamedTuple):
     is_end: bool = False
     """Whether these are all events."""
     hides_new: bool = False
-    """Whether new events may be below all that can be read, because none of these is older than
-    the last full read."""
+    """Whether new events may be below all events that can be read, because none of those is older
+    than the last full read.
+    """
     full_read: "_FullRead | None" = None
     """When the reading began, if it was a full one."""
 

@@ -1,8 +1,9 @@
-"""How old the groups of a federated user may be when Keycloak answers with them.
+"""How old the groups of a federated user may be when Keycloak returns them.
 
-Keycloak caches users of a user federation, such as an LDAP directory, by the federation's cache
-policy, and records no admin event when the directory changes, or when it synchronizes by itself.
-The settings are described in Keycloak's Server Administration Guide, "User Storage Federation".
+Keycloak caches users of a user federation, such as an LDAP directory, according to the federation's
+cache policy, and records no admin event when the directory changes, or when it synchronizes by
+itself. The settings are described in Keycloak's Server Administration Guide, "User Storage
+Federation".
 """
 
 from collections.abc import Mapping
@@ -10,8 +11,9 @@ from typing import Any, Final
 
 _LIFESPAN: Final = "MAX_LIFESPAN"
 _MODES: Final = "READ_ONLY or LDAP_ONLY"
-"""The modes of a group mapper with which groups stay in the directory. With IMPORT, Keycloak copies
-them, and keeps the copy."""
+"""The modes of a group mapper in which groups stay in the directory. With IMPORT, Keycloak copies
+them, and keeps the copy.
+"""
 _BOUNDED: Final[Mapping[str, str]] = {
     "NO_CACHE": "does not cache its users",
     "EVICT_DAILY": "caches its users for up to a day",

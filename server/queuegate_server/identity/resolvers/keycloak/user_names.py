@@ -24,7 +24,9 @@ _UNMANAGED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "ADMIN_EDIT": {"edit": ("admin",)},
     "ADMIN_VIEW": {"view": ("admin",)},
 }
-"""Who may edit and view an attribute that the user profile does not declare, by its policy."""
+"""Who may edit and view an attribute that the user profile does not declare, by the profile's
+policy.
+"""
 
 
 class UserNames:
@@ -52,7 +54,9 @@ class UserNames:
         return {**asked, "exact": "true", **self.representation}
 
     def with_name(self, users: list[dict[str, Any]], name: str) -> Mapping[str, Any] | None:
-        """Return the user with a name among those that a search found. Raises RequestFault."""
+        """Return the user with a name, from among the users that a search found. Raises
+        RequestFault.
+        """
         same = [user for user in users if self._has(user, name)]
         if len(same) > 1 or len(users) >= MAX_SIMILAR_USERS:
             raise UnusableAnswer(

@@ -1,4 +1,4 @@
-"""Whether a user's account is disabled or has expired, from attributes of the user's entry.
+"""Whether a user's account is disabled or has expired, as shown by attributes of the user's entry.
 
 The attributes are read and then judged. A filter on them would make all users unknown if the bind
 account may not read them. The attributes and their meaning are those of SSSD's options

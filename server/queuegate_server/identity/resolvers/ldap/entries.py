@@ -223,8 +223,8 @@ def _fold(value: str) -> str:
     text = " ".join(unicodedata.normalize("NFKC", value).split())
     if text.isascii():
         return text.lower()
-    # Each character alone, as directories do: casefold() makes "ss" of "ß", and the result of
-    # lower() for a sigma depends on the letters around it.
+    # Convert each character separately, as directories do: casefold() makes "ss" of "ß", and the
+    # result of lower() for a sigma depends on the letters around it.
     return "".join(map(str.lower, text))
 
 

@@ -197,8 +197,8 @@ class LdapConnection:
     async def verify(self) -> bool:
         """Check that the server responds; if not, close the connection and raise ServerFault.
 
-        Returns False if this is not known, because the response waits behind changes, or too many
-        requests were in progress.
+        Returns False if it is not known whether the server responds, because the response waits
+        behind changes, or too many requests were in progress.
         """
         followed = self._pending.followed
         try:

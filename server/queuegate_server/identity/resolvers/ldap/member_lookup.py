@@ -72,7 +72,9 @@ class _Reached(NamedTuple):
 
     group: _Group
     path: tuple[str, ...]
-    """The names of the groups on the way from the listed group, without it, to this group."""
+    """The names of the groups on the path from the listed group (excluded) to this group
+    (included).
+    """
 
 
 class _DirectMembers(NamedTuple):

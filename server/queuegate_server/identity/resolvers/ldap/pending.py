@@ -116,7 +116,7 @@ def entry_allowance() -> Allowance:
 
 
 class Receiver(NamedTuple):
-    """Receives the messages of a search that may never end, which bypass the driver."""
+    """Receives the messages of a search that may never end. They bypass the driver."""
 
     receive: Callable[[FollowedMessage], Iterator[None]]
     """Handles an entry or an intermediate response. Yields where a step may end; may raise

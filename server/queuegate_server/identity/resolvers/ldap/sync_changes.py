@@ -38,8 +38,9 @@ MAX_CONTENT_BYTES: Final = 256 * 2**20
 """The maximum memory that all followers of the process may use for the entries that they keep and
 the messages that they are reading, in bytes."""
 READING_FACTOR: Final = 3
-"""How many times its own size a long message takes while it is read, because its values are stored
-in addition to its bytes."""
+"""The memory that a long message takes while it is read, as a multiple of its size, because its
+values are stored in addition to its bytes.
+"""
 MAX_AFFECTED: Final = 1_000
 """The maximum number of affected users. If there are more, all users count as affected."""
 MAX_VISITED: Final = 5_000
@@ -50,8 +51,9 @@ _STEP_MEMBERS: Final = 1_000
 """
 _ENTRY_BYTES: Final = 512
 _ALLOCATION_BYTES: Final = 16
-"""The memory overhead of an entry, with its places in dictionaries that have just grown, and of an
-allocation, in bytes."""
+"""The memory overhead, in bytes, of an entry (including its places in dictionaries that have just
+grown) and of an allocation.
+"""
 _MAX_REMOVED: Final = 10_000
 """The maximum number of removed users whose names are kept for the groups that still list them."""
 _GID: Final = "gidNumber"
