@@ -40,9 +40,9 @@ class LocalFiles:
     """
     yarn_site: str | None = None
     acl_names: str | None = None
-    """The names allowed in ACLs, for the partition."""
+    """The names allowed in the partition's ACLs."""
     semantics: str | None = None
-    """The semantics of YARN's ACLs, for the partition."""
+    """The semantics of YARN's ACLs in the partition."""
     partition: str = ""
     """The partition that the command names. If empty, the policy's only partition."""
     given_groups: Sequence[str] | None = None

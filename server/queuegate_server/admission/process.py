@@ -72,7 +72,7 @@ class AdmissionOptions:
     yunikorn_duties: bool = False
     """Whether new pods get what YuniKorn's own admission controller adds."""
     ops: Ops = field(default_factory=Ops)
-    """The settings of the operations port, for its certificate."""
+    """The settings of the operations port, which determine its certificate."""
 
 
 class Backend(Protocol):

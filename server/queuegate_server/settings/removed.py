@@ -1,4 +1,4 @@
-"""The settings and options that no longer exist, for error messages and the reference page.
+"""The settings and options that no longer exist, as error messages and the reference list them.
 
 A setting that nobody had a reason to change is now a constant, with its reason, in the module that
 uses it.

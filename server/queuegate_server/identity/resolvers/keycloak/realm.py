@@ -87,7 +87,7 @@ class Realm(Provider):
         self._protects_names_until = -math.inf
         self._names = UserNames(options)
         self._federation: tuple[str, str | None] = "", None
-        """The name of the user who was looked up last, and the federation's ID, for `notes`."""
+        """The name of the user looked up last, and the federation's ID. `notes` uses both."""
 
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
