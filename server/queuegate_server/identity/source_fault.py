@@ -1,4 +1,4 @@
-"""The base of all faults in a group source: what went wrong, and what to do."""
+"""The base class of all errors of a group source: what went wrong, and what to do about it."""
 
 
 class SourceFault(Exception):

@@ -56,9 +56,9 @@ class KnownKind(BaseModel):
     labels_become_pods: bool = False
     """Whether the object's own labels are, or become, pod labels."""
     labels_go_to: Literal["", "referrers", "any pods"] = ""
-    """Which pods of other objects get the object's templates or labels: those of objects that refer
-    to it (`referrers`), or any pods that it selects, so that its project may be combined with any
-    node pool.
+    """Which other objects' pods are created from the object's templates or get its labels: the pods
+    of objects that refer to it (`referrers`), or any pods that it selects (`any pods`), whose node
+    pools KAI may then combine with its project. Empty if there are no such pods.
     """
     refers_by: frozenset[str] | Literal["always"] | None = None
     """The members that refer to another object's template; `always` if an object may use such a

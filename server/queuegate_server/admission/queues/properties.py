@@ -80,7 +80,8 @@ class TextCount:
 
 
 def in_spark_conf(properties: Mapping[str, Any]) -> Iterator[Found]:
-    """Yield what Spark properties set, and None for each other property.
+    """Yield the label or annotation that each Spark property sets, and None for every property that
+    sets neither.
 
     The Spark operator passes NAME=VALUE to `spark-submit`, which ends the name at the first equals
     sign.
@@ -111,7 +112,7 @@ def in_arguments(specification: Mapping[str, Any]) -> Iterator[Unreadable]:
 
 
 def in_flink_configuration(configuration: Mapping[str, Any], count: TextCount) -> Iterator[Found]:
-    """Yield what Flink properties set, and None after each short step.
+    """Yield the labels and annotations that Flink properties set, and None after each short step.
 
     Newer versions of the Flink operator join the names of nested maps with dots.
 

@@ -130,7 +130,7 @@ def _check_entries(
 
 
 def _json_faults(text: str, targets: "_Targets") -> Iterator[Finding]:
-    """Yield the faults of a JSON list of rules."""
+    """Yield the faults in a JSON list of rules."""
     try:
         rules = _json_rules(text)
     except RecursionError:
@@ -166,7 +166,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _rule_faults(name: str, rule: Mapping[str, Any], targets: "_Targets") -> Iterator[Finding]:
-    """Yield the faults of one rule."""
+    """Yield the faults in one rule."""
     for key, choices in _CHOICES.items():
         value = rule.get(key)
         if value in choices or (value is None and key == "fallbackResult"):

@@ -213,7 +213,7 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 
 @lru_cache
 def _names_to_report(acl: Acl, names: AclNames, known: frozenset[str]) -> tuple[Finding, ...]:
-    """Return the faults of an ACL's names. `names` selects the allowed names.
+    """Return the faults in an ACL's names. `names` selects the allowed names.
 
     Cached, because aliases can repeat a long ACL many times, each time as the same `Acl` object.
     """

@@ -1,4 +1,4 @@
-"""Faults of requests to an identity provider. Messages contain no secrets."""
+"""Errors of failed requests to an identity provider. Messages contain no secrets."""
 
 from collections.abc import Iterable
 from typing import Final

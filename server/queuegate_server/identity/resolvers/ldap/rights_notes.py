@@ -1,4 +1,4 @@
-"""Notes for `source-check` on entries that searches miss: what the bind account may not read,
+"""Notes for `source-check` on entries that searches miss: what the bind account cannot read,
 filters that do not match, and groups that list no members. Also warns of accounts whose state is
 not visible.
 """
