@@ -61,9 +61,9 @@ a different language, start with [the example for Java or Node](../how-to/genera
 """
 _CAUSES: Final = {
     "RESOURCE_EXHAUSTED": (
-        "The message exceeds `limits.max_message` or the client's limit, the metadata exceeds 16 KiB,"
-        " or too many health watches are open. If it is the message, send less at a time; the Python"
-        " client raises `MessageTooLarge`."
+        "The message exceeds `limits.max_message` or the client's limit, the metadata exceeds 16"
+        " KiB, or too many health watches are open. If it is the message, send less at a time; the"
+        " Python client raises `MessageTooLarge`."
     ),
     "UNAVAILABLE": (
         "Nothing listens at the address, or the connection broke. With TLS, it can also mean that"
