@@ -1,4 +1,4 @@
-"""Batches of 1 000 checks to a running server, compared with the bare handler."""
+"""Batches of 1,000 checks to a running server, compared with the bare handler."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     part = Part([], [], [])
     for transport, generators in (("grpcio", (("ghz", None), raw)), ("native", (raw,))):
         table = Table(
-            f"Batches of 1 000 (BatchCheckQueueAccess) over {transport}",
+            f"Batches of 1,000 (BatchCheckQueueAccess) over {transport}",
             _NOTE,
             (
                 "load",

@@ -150,7 +150,7 @@ def _checks_per_core(results: str) -> str:
         values = {colour: Spread(rate, rate, rate) for colour, rate in rates.items()}
         rows.append(Row(f"single checks, {transport}", values))
     for transport in ("grpcio", "native"):
-        batches = _table(results, f"Batches of 1 000 (BatchCheckQueueAccess) over {transport}")
+        batches = _table(results, f"Batches of 1,000 (BatchCheckQueueAccess) over {transport}")
         cells = {
             row["load"]: row["checks/s on one core"]
             for row in batches

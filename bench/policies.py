@@ -1,6 +1,6 @@
 """Generated policies of any size, always the same for a size.
 
-Every queue in the tree has up to six children, filled level by level: 100 000 queues make 8 levels.
+Every queue in the tree has up to six children, filled level by level: 100,000 queues make 8 levels.
 Every queue lists 11 names. One leaf in twenty is open to all.
 """
 

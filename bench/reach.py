@@ -1,7 +1,7 @@
 """Who may use a queue, who gains from a change, and claims, computed in this process.
 
-Shows the cost of `queuegate who-can`, `diff --people` and `prove` with a policy of 100 000 queues
-and a directory of 100 000 users.
+Shows the cost of `queuegate who-can`, `diff --people` and `prove` with a policy of 100,000 queues
+and a directory of 100,000 users.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ _HOW_TO_READ: Final = """\
   gRPC's defaults. Comparison with the bare handler with *gRPC set as ours* shows the cost of
   our server itself; the rest of the ratio is what that setting saves.
 - A server that is measured under load has one core to itself, and the load generator has the
-  others. *Core busy* is the share of its core that the server used: if it is well below 100 %,
+  others. *Core busy* is the share of its core that the server used: if it is well below 100%,
   the load generator was the bottleneck, and the servers' calls/s differ less than they really
   would. *CPU* is the server's processor time per call, from the kernel's accounting of all its
   threads; *CPU ratio* compares it with the bare handler's (smaller is better).

@@ -1,6 +1,6 @@
 """The policy given to every server in the comparison, always the same.
 
-200 queues on five levels, 2 000 users, 300 groups. Every closed queue lists users and groups. One
+200 queues on five levels, 2,000 users, 300 groups. Every closed queue lists users and groups. One
 in twenty queues below the second level is open to all.
 """
 

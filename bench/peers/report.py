@@ -36,7 +36,7 @@ OTHER_PROCESSOR: Final = "On another processor"
 _PARTS: Final = {HALF_OF_GHZ: "half of ghz's peak", HALF: "half of the peak"}
 
 _HOW_TO_READ: Final = """\
-- All servers hold the same policy: 200 queues on five levels, 2 000 users, 300 groups, entries
+- All servers hold the same policy: 200 queues on five levels, 2,000 users, 300 groups, entries
   for users and groups, wildcards. Half of the questions are denied, one in ten is about
   administration. Policy and questions are generated from a seed.
 - Before any load, each server has answered the same sample of questions, every answer as a
@@ -46,8 +46,8 @@ _HOW_TO_READ: Final = """\
 - One core is the server's, the other ones are the load generators'. All servers run at the same
   time; one after the other is put under load, in each round, every other round in reverse.
 - No generator makes more than 16 calls at once on a connection, which is our server's limit.
-- *calls/s*: ghz asks 4 000 questions in turn, with as many calls at once as the column says.
-  *Core busy*: at 50. Well below 100 %, ghz was the slower one, and the servers differ more than it
+- *calls/s*: ghz asks 4,000 questions in turn, with as many calls at once as the column says.
+  *Core busy*: at 50. Well below 100%, ghz was the slower one, and the servers differ more than it
   shows: then compare *h2load* (50 at once; one denied question over and over, OPA: all in turn)
   and *CPU*, the server's processor time for a million checks.
 - *Never asked before*: at 50, no question asked twice; for servers that remember decisions. The
@@ -57,7 +57,7 @@ _HOW_TO_READ: Final = """\
 - Our server over HTTP is asked by h2load as well, with POSTs over HTTP/1.1, which it serves: one
   denied question over and over in all columns, because h2load has only one body.
 - *loadgen*: a generator of the benchmark's own (`bench/peers/go/loadgen`), which needs less time
-  than ghz and asks all 4 000 questions in turn; 50 at once. That is the peak in what follows, but
+  than ghz and asks all 4,000 questions in turn; 50 at once. That is the peak in what follows, but
   where ghz's is named.
 - Latency against offered load: loadgen sends at a fixed rate, whether or not answers have come,
   and counts from when a call was due. With grpc-go in the generator, as ghz has it, half of a p99

@@ -71,7 +71,7 @@ def _limits() -> list[_Limit]:
     return [
         _Limit(
             "Connections",
-            f"{connections.most:_}".replace("_", " "),
+            f"{connections.most:,}",
             "limits.connections.most",
             "each address that the server listens on",
             "the connection is closed",
@@ -168,7 +168,7 @@ def _limits() -> list[_Limit]:
         ),
         _Limit(
             "Lookups that wait, for up to `lookup_timeout`",
-            f"{guarded_resolver.MAX_WAITING:_}".replace("_", " "),
+            f"{guarded_resolver.MAX_WAITING:,}",
             "",
             "all callers",
             _OVERLOADED,

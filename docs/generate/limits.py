@@ -518,4 +518,4 @@ def _size(number: int) -> str:
 
 def _count(number: int) -> str:
     """Return a number with its thousands separated."""
-    return f"{number:_}".replace("_", " ")
+    return f"{number:,}"

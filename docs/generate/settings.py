@@ -288,7 +288,7 @@ def _bound(value: Any, field: FieldInfo) -> str:
     """Return a bound, with the thousands of a plain number separated."""
     if _validators(field.metadata) & _NAMES.keys():
         return _written(value, field)
-    return f"{value:,}".replace(",", " ")
+    return f"{value:,}"
 
 
 def _default(field: FieldInfo) -> str:

@@ -19,7 +19,7 @@ MAX_BYTES = 4 << 20
 MOST_SECONDS = 60
 HEAP = 128 << 20
 """However often thousands of connections or streams come and go, the heap of the server stays
-between 40 and 90 MiB above that of a new one, in pieces; 4 KiB for each of 30 000 streams would
+between 40 and 90 MiB above that of a new one, in pieces; 4 KiB for each of 30,000 streams would
 be as much.
 """
 

@@ -75,7 +75,7 @@ class QueueMethods:
     ) -> list[Decision | CheckFailure]:
         """Run many checks at once.
 
-        A request contains up to 4 MiB and up to 10 000 checks, or up to 20 000 if they share a
+        A request contains up to 4 MiB and up to 10,000 checks, or up to 20,000 if they share a
         partition and a kind of access, and repeat users and queues. If several requests are needed,
         each is evaluated under a single policy revision, but revisions may differ between requests.
         If any request fails, its error is raised. Requests may fail with MessageTooLarge if the
@@ -291,7 +291,7 @@ class QueueMethods:
             queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
-            page_size: The number of users per page, at most 1 000. If 0, the server's default
+            page_size: The number of users per page, at most 1,000. If 0, the server's default
                 applies.
             timeout: The time limit for each page, in seconds. The default is longer than for other
                 calls, since expanding groups can take seconds.

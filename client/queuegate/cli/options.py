@@ -25,7 +25,7 @@ from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
 
 LIST_TIMEOUT: Final = 30.0
-"""The default time limit for lists, in seconds. It is long because a policy may have 100 000
+"""The default time limit for lists, in seconds. It is long because a policy may have 100,000
 queues, and listing users requires directory queries.
 """
 RELOAD_TIMEOUT: Final = 30.0

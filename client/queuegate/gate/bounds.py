@@ -12,7 +12,7 @@ MIN_PING_SECONDS: Final = 0.1
 MAX_PING_SECONDS: Final = 5.0
 """The maximum ping interval. With a longer interval, a gate would never have a lease."""
 MAX_TRANSFER_SECONDS: Final = 120.0
-"""The maximum time to receive policies before a pong, enough for 100 000 queues at 1 Mbit/s."""
+"""The maximum time to receive policies before a pong, enough for 100,000 queues at 1 Mbit/s."""
 MAX_RETRY_SECONDS: Final = 30.0
 """The longest retry delay that a gate accepts from a server."""
 

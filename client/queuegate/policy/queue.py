@@ -37,7 +37,7 @@ class QueueAcls(NamedTuple):
 class Queue:
     """A queue in a partition. Immutable.
 
-    ACLs given as text are parsed on first use, since requests involve only a few of up to 100 000
+    ACLs given as text are parsed on first use, since requests involve only a few of up to 100,000
     queues.
     """
 

@@ -318,7 +318,7 @@ class CheckQueueAccessRequest(_message.Message):
     partition: _builtins.str
     """The queue's partition. Defaults to `default`. `[rmID]name` means `name`."""
     queue: _builtins.str
-    """The full path of the queue, such as `root.a.b`, at most 4 096 bytes. For a queue that does not
+    """The full path of the queue, such as `root.a.b`, at most 4,096 bytes. For a queue that does not
     exist, the ACLs of its nearest existing ancestor are evaluated. Paths are case-insensitive in
     YuniKorn and case-sensitive in YARN, where `root.` is optional. In a partition of the capacity
     scheduler, a name without dots refers to the queue with that last level. If several queues share
@@ -419,7 +419,7 @@ class BatchCheckQueueAccessRequest(_message.Message):
     CHECKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckQueueAccessRequest]:
-        """1 to 10 000 checks."""
+        """1 to 10,000 checks."""
 
     def __init__(
         self,
@@ -522,17 +522,17 @@ class CheckQueueAccessColumnsRequest(_message.Message):
     """Whether to send `decisions` and `decision_indexes` as well."""
     @_builtins.property
     def users(self) -> _containers.RepeatedCompositeFieldContainer[_user_group_information_pb2.UserGroupInformation]:
-        """The users who request access, 1 to 10 000, preferably without duplicates. A user may be listed
+        """The users who request access, 1 to 10,000, preferably without duplicates. A user may be listed
         several times with different groups.
         """
 
     @_builtins.property
     def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The full paths of the queues, 1 to 10 000, preferably without duplicates."""
+        """The full paths of the queues, 1 to 10,000, preferably without duplicates."""
 
     @_builtins.property
     def user_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """For each of 1 to 100 000 checks, an index into `users`, from 0."""
+        """For each of 1 to 100,000 checks, an index into `users`, from 0."""
 
     @_builtins.property
     def queue_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -883,9 +883,9 @@ class ListQueuesRequest(_message.Message):
     all queues.
     """
     page_size: _builtins.int
-    """The maximum number of paths to return, at most 10 000. Defaults to 1 000; larger values are capped."""
+    """The maximum number of paths to return, at most 10,000. Defaults to 1,000; larger values are capped."""
     page_token: _builtins.str
-    """The `next_page_token` of the previous page, a full queue path of at most 4 096 bytes. Empty for the
+    """The `next_page_token` of the previous page, a full queue path of at most 4,096 bytes. Empty for the
     first page.
     """
     real_user: _builtins.str
@@ -974,7 +974,7 @@ class ListUsersRequest(_message.Message):
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     page_size: _builtins.int
-    """The maximum number of users to return, at most 1 000. Defaults to 500; larger values are capped. A
+    """The maximum number of users to return, at most 1,000. Defaults to 500; larger values are capped. A
     page may contain fewer users even if more pages follow.
     """
     page_token: _builtins.str
@@ -1402,7 +1402,7 @@ class BatchCheckApplicationAccessRequest(_message.Message):
     CHECKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckApplicationAccessRequest]:
-        """1 to 10 000 checks."""
+        """1 to 10,000 checks."""
 
     def __init__(
         self,

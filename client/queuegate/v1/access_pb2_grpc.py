@@ -100,7 +100,7 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BatchCheckQueueAccess(self, request, context):
-        """Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+        """Runs up to 10,000 checks under a single policy revision. Results are in the order of the checks,
         and an invalid check does not affect the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -108,7 +108,7 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CheckQueueAccessColumns(self, request, context):
-        """Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+        """Runs up to 100,000 checks of one partition and kind of access under a single policy revision, as
         BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
         Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
         does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
@@ -151,7 +151,7 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BatchCheckApplicationAccess(self, request, context):
-        """Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+        """Runs up to 10,000 application checks under a single policy revision. Results are in the order of
         the checks, and an invalid check does not affect the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

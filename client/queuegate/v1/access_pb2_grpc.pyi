@@ -40,11 +40,11 @@ class AccessServiceStub:
     CheckQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessRequest, _access_pb2.CheckQueueAccessResponse]
     """Runs a check."""
     BatchCheckQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]
-    """Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+    """Runs up to 10,000 checks under a single policy revision. Results are in the order of the checks,
     and an invalid check does not affect the others.
     """
     CheckQueueAccessColumns: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]
-    """Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+    """Runs up to 100,000 checks of one partition and kind of access under a single policy revision, as
     BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
     Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
     does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
@@ -66,7 +66,7 @@ class AccessServiceStub:
     application under Spark's own rules.
     """
     BatchCheckApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.BatchCheckApplicationAccessRequest, _access_pb2.BatchCheckApplicationAccessResponse]
-    """Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+    """Runs up to 10,000 application checks under a single policy revision. Results are in the order of
     the checks, and an invalid check does not affect the others.
     """
     ExplainApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]
@@ -84,11 +84,11 @@ class AccessServiceAsyncStub(AccessServiceStub):
     CheckQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessRequest, _access_pb2.CheckQueueAccessResponse]  # type: ignore[assignment]
     """Runs a check."""
     BatchCheckQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]  # type: ignore[assignment]
-    """Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+    """Runs up to 10,000 checks under a single policy revision. Results are in the order of the checks,
     and an invalid check does not affect the others.
     """
     CheckQueueAccessColumns: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]  # type: ignore[assignment]
-    """Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+    """Runs up to 100,000 checks of one partition and kind of access under a single policy revision, as
     BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
     Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
     does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
@@ -110,7 +110,7 @@ class AccessServiceAsyncStub(AccessServiceStub):
     application under Spark's own rules.
     """
     BatchCheckApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckApplicationAccessRequest, _access_pb2.BatchCheckApplicationAccessResponse]  # type: ignore[assignment]
-    """Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+    """Runs up to 10,000 application checks under a single policy revision. Results are in the order of
     the checks, and an invalid check does not affect the others.
     """
     ExplainApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]  # type: ignore[assignment]
@@ -137,7 +137,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.BatchCheckQueueAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.BatchCheckQueueAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckQueueAccessResponse]]:
-        """Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+        """Runs up to 10,000 checks under a single policy revision. Results are in the order of the checks,
         and an invalid check does not affect the others.
         """
 
@@ -147,7 +147,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.CheckQueueAccessColumnsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.CheckQueueAccessColumnsResponse, _abc.Awaitable[_access_pb2.CheckQueueAccessColumnsResponse]]:
-        """Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+        """Runs up to 100,000 checks of one partition and kind of access under a single policy revision, as
         BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
         Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
         does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
@@ -199,7 +199,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.BatchCheckApplicationAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.BatchCheckApplicationAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckApplicationAccessResponse]]:
-        """Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+        """Runs up to 10,000 application checks under a single policy revision. Results are in the order of
         the checks, and an invalid check does not affect the others.
         """
 

@@ -120,7 +120,7 @@ Global___SyncRequest: _TypeAlias = SyncRequest  # noqa: Y015
 
 @_typing.final
 class SyncOpen(_message.Message):
-    """Opens the stream. Partition names may have at most 1 048 576 characters in total."""
+    """Opens the stream. Partition names may have at most 1,048,576 characters in total."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -150,7 +150,7 @@ class SyncOpen(_message.Message):
     """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The partitions whose policies the caller needs, at most 10 000; all if empty."""
+        """The partitions whose policies the caller needs, at most 10,000; all if empty."""
 
     @_builtins.property
     def resume(self) -> _cursor_pb2.Cursor:
@@ -164,7 +164,7 @@ class SyncOpen(_message.Message):
 
     @_builtins.property
     def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldPolicy]:
-        """The caller's policies, at most 10 000."""
+        """The caller's policies, at most 10,000."""
 
     @_builtins.property
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -343,8 +343,8 @@ class SyncWant(_message.Message):
     """The partition. Defaults to `default`."""
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users, 1 to 1 000. Requests for at most 10 000 users may be pending, with names of at most
-        1 048 576 characters in total.
+        """The users, 1 to 1,000. Requests for at most 10,000 users may be pending, with names of at most
+        1,048,576 characters in total.
         """
 
     def __init__(
@@ -465,9 +465,9 @@ class SyncOpened(_message.Message):
     it must stop deciding; each policy follows, or a statement that the caller's copy is unchanged.
     """
     lease_millis: _builtins.int
-    """The length of a lease, at most 5 000 ms. A caller disconnects from a server with longer leases."""
+    """The length of a lease, at most 5,000 ms. A caller disconnects from a server with longer leases."""
     ping_interval_millis: _builtins.int
-    """The time between pings, at most 5 000 ms. The Python and Go clients use at least 100 ms."""
+    """The time between pings, at most 5,000 ms. The Python and Go clients use at least 100 ms."""
     assert_groups: _builtins.bool
     """Whether the caller may use groups given in a request, in partitions that use them. If not, it must
     not decide such requests.
@@ -905,7 +905,7 @@ class Forget(_message.Message):
     """The name of the partition."""
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users, at most 10 000. If empty, all users in the partition."""
+        """The users, at most 10,000. If empty, all users in the partition."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class UserGroupInformation(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     NO_GROUPS_FIELD_NUMBER: _builtins.int
     user: _builtins.str
-    """The case-sensitive user name: 1 to 1 024 bytes of UTF-8, without control characters. With groups or
+    """The case-sensitive user name: 1 to 1,024 bytes of UTF-8, without control characters. With groups or
     no_groups in a YuniKorn partition, it must be valid in YuniKorn's annotation: a letter or `_`,
     followed by letters, digits and `:#/_.@-`, and optionally a final `$`.
     """
@@ -42,7 +42,7 @@ class UserGroupInformation(_message.Message):
     """
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The user's groups, starting with the primary group: at most 10 000, each with 1 to 1 024 bytes. If
+        """The user's groups, starting with the primary group: at most 10,000, each with 1 to 1,024 bytes. If
         empty and no_groups is not set, the partition's resolver looks them up if the decision depends on
         them.
         """

@@ -62,7 +62,7 @@ class ResolveUserGroupsRequest(_message.Message):
     partition: _builtins.str
     """The partition whose resolver to use. Defaults to `default`."""
     user: _builtins.str
-    """The user name. Required, 1 to 1 024 bytes."""
+    """The user name. Required, 1 to 1,024 bytes."""
     bypass_cache: _builtins.bool
     """Whether to query the resolver even if the groups are cached. Its response is then cached."""
     def __init__(
@@ -153,7 +153,7 @@ class InvalidateUserGroupsRequest(_message.Message):
     """
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users whose groups to invalidate, at most 10 000. If empty, all users in the partition."""
+        """The users whose groups to invalidate, at most 10,000. If empty, all users in the partition."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ from queuegate_server.transports.http.failures import HTTP_STATUSES
 _LOG = logging.getLogger("queuegate_server.console")
 COOKIE: Final = "queuegate_session"
 MAX_LINE_BYTES: Final = 16 * 1024
-"""The maximum length of a request line. A URL may contain a queue path of 4 096 bytes, each escaped
+"""The maximum length of a request line. A URL may contain a queue path of 4,096 bytes, each escaped
 as three characters."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0

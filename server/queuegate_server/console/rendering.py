@@ -13,7 +13,7 @@ from queuegate_server.formats.diagnostics import printable, shortened
 from queuegate_server.runtime.pacing import Pace
 
 MAX_TEXT: Final = 1_000
-"""The length beyond which text is truncated. Names have at most 1 024 bytes."""
+"""The length beyond which text is truncated. Names have at most 1,024 bytes."""
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3
 """The minimum latency, in seconds, that is shown without tenths of a millisecond."""

@@ -1,6 +1,6 @@
 """A partition's queues as a tree. Only expanded levels are visited.
 
-Children are located by binary search in the sorted paths, because a partition may have 100 000
+Children are located by binary search in the sorted paths, because a partition may have 100,000
 queues, and a queue may have thousands of children.
 """
 

@@ -24,7 +24,7 @@ from queuegate_server.runtime.threads import (
 
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_REPLY_ITEMS: Final = 30_000
-"""The maximum number of values in a reply. COMMAND, sent to clusters only, returns 12 000."""
+"""The maximum number of values in a reply. COMMAND, sent to clusters only, returns 12,000."""
 MAX_REPLY_DEPTH: Final = 16
 STEP_ITEMS: Final = 100
 """The number of values parsed before yielding to the event loop."""

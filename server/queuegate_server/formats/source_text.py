@@ -7,7 +7,7 @@ from queuegate_server.formats.diagnostics import ParseError, Position
 from queuegate_server.formats.findings.table import finding
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""The maximum file size, three times the size of 100 000 queues with 1 000 000 ACL entries."""
+"""The maximum file size, three times the size of 100,000 queues with 1,000,000 ACL entries."""
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")

@@ -59,7 +59,7 @@ MAX_WAITING: Final = 10_000
 shorter under sustained overload, which is what keeps callers from waiting in vain."""
 REFRESH_RATE: Final = 500.0
 """The maximum number per second of cached users that are looked up again. Meanwhile, their cached
-groups are used. With the default `positive_ttl`, it is enough for 150 000 users."""
+groups are used. With the default `positive_ttl`, it is enough for 150,000 users."""
 REFRESH_BURST: Final = 8
 """The maximum burst of refreshes after a pause."""
 

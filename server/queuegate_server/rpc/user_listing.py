@@ -306,7 +306,7 @@ async def _with_pauses(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
 
 
 async def _sorted(names: Iterable[str], slot: Slot) -> list[str]:
-    """Sort names in chunks with pauses, because sorting 100 000 at once would block other calls."""
+    """Sort names in chunks with pauses, because sorting 100,000 at once would block other calls."""
     unsorted = list(names)
     runs: list[list[str]] = []
     for start in range(0, len(unsorted), _CHUNK):

@@ -16,7 +16,7 @@ _STANDARD_ERROR: Final = 2
 _M_MMAP_THRESHOLD: Final = -3
 YOUNG_OBJECTS: Final = 1_000
 MIDDLE_COLLECTIONS: Final = 10
-"""The number of young collections per middle collection. A middle collection visits 10 000 objects
+"""The number of young collections per middle collection. A middle collection visits 10,000 objects
 in 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
 """The number of middle collections per full collection, so high that a full collection practically

@@ -17,7 +17,7 @@ class Connections(Section):
     calls. Until a client has acknowledged this limit, gRPC reads up to 16 MiB of metadata per
     call."""
     max_age: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = 0.0
-    """The age at which a connection is closed, plus or minus 10 %, so that clients reconnect and
+    """The age at which a connection is closed, plus or minus 10%, so that clients reconnect and
     spread to new servers. 0: never."""
 
 

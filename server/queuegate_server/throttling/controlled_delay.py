@@ -16,7 +16,7 @@ _RECOVERY_SECONDS: Final = 1.0
 """An overload ends when no call has been late for this long."""
 _PROBE_SECONDS: Final = 60.0
 """An overload is assumed to be over after this long, because immediate retries can prolong it. If
-it is not over, less than 1 % of responses are late before it is detected again."""
+it is not over, less than 1% of responses are late before it is detected again."""
 
 
 class CoDel:

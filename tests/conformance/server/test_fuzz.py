@@ -1,4 +1,4 @@
-"""100 000 random requests through a real socket: right answers, a healthy server, flat memory."""
+"""100,000 random requests through a real socket: right answers, a healthy server, flat memory."""
 
 import random
 import socket

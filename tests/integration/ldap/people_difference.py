@@ -1,6 +1,6 @@
 """Whether `diff --people` equals comparing the checks of every user before and after a change.
 
-`python -m tests.integration.ldap.people_difference [USERS] [QUEUES]`; by default 20 000 users, 200
+`python -m tests.integration.ldap.people_difference [USERS] [QUEUES]`; by default 20,000 users, 200
 queues.
 """
 

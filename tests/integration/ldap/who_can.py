@@ -1,6 +1,6 @@
 """A directory and a policy at random, and whether who-can equals checking every user.
 
-`python -m tests.integration.ldap.who_can [USERS] [QUEUES]`; by default 20 000 users, 200 queues.
+`python -m tests.integration.ldap.who_can [USERS] [QUEUES]`; by default 20,000 users, 200 queues.
 """
 
 import random

@@ -255,7 +255,7 @@ async def test_a_clock_that_was_set_back_after_many_events(back: int) -> None:
 
 
 def busy_log() -> Log:
-    """Its 1 000 events are of the last 900 s, and there are older ones."""
+    """Its 1,000 events are of the last 900 s, and there are older ones."""
     log = Log(0)
     all_read = MAX_EVENT_PAGES * PAGE
     log.events = [event(number, 1_000_000 - 900 * number) for number in range(all_read + PAGE)]

@@ -69,7 +69,7 @@ def test_a_worker_that_is_killed_leaves_leases(own_directory: ScriptedDirectory)
         client_without_retries(server) as client,
         ExitStack() as stack,
     ):
-        # That all connections are with the worker that lives on has a chance of 1 to 1 024.
+        # That all connections are with the worker that lives on has a chance of 1 to 1,024.
         children = [stack.enter_context(child_gate(server.address)) for _ in range(10)]
         for child in children:
             eventually(partial(child.ask, "sam", "root.work"), ["True", "True"])

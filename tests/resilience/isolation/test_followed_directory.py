@@ -87,7 +87,7 @@ def storms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storms]:
 
 
 def one_member_of_many(storms: Storms) -> None:
-    """A member joins or leaves a group with 195 000 others, again and again."""
+    """A member joins or leaves a group with 195,000 others, again and again."""
     group = entries.group_dn("big")
     for number in range(5):
         storms.modify(group, ldap.MOD_ADD, user(number))

@@ -63,7 +63,7 @@ def test_requests_of_empty_elements(beside: Observation, record: Record, name: s
 
 
 def test_policies(beside: Observation, record: Record) -> None:
-    """A hundred at once of a policy with 50 000 queues."""
+    """A hundred at once of a policy with 50,000 queues."""
 
     def ask() -> None:
         with grpc.insecure_channel(beside.server.address, OPTIONS) as channel:

@@ -49,7 +49,7 @@ WHO: Final = UserGroupInformation(user="a", groups=GROUPS)
 MANY_GROUPS: Final = field(1, question(user="a", groups=["g"] * 10_000))
 ALL_WRONG: Final = question(user="a", groups=[""] * 10_000)
 NESTED: Final = field(1, b"\x12\x00" * 1_000) * (MOST // 2_005)
-"""A user 2 000 times, with 1 000 groups each, which protobuf merges."""
+"""A user 2,000 times, with 1,000 groups each, which protobuf merges."""
 
 CHECKS: Final = {
     "unknown fields": (b"\x28\x01" * (MOST // 2), INVALID),
@@ -115,7 +115,7 @@ GROUPS_IN_COLUMNS: Final = access_pb2.CheckQueueAccessColumnsRequest(
     user_indexes=[number % 10 for number in range(100_000)],
     queue_indexes=[number // 10 for number in range(100_000)],
 )
-"""Each pair has a different queue and 10 000 groups."""
+"""Each pair has a different queue and 10,000 groups."""
 
 LEGAL: Final = {
     "CheckQueueAccess": Costly(f"{ACCESS}CheckQueueAccess", question(user="a", groups=GROUPS), OK),

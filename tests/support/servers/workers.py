@@ -96,7 +96,7 @@ def wait_for_replacement(server: RunningServer, index: int, pid: int) -> int:
 def channels(address: str, count: int = 16) -> Iterator[list[grpc.Channel]]:
     """Open separate connections, which the kernel distributes over the workers.
 
-    The chance that all of them reach the same one of two workers is 1 in 32 768.
+    The chance that all of them reach the same one of two workers is 1 in 32,768.
     """
     opened = [
         grpc.insecure_channel(

@@ -22,7 +22,7 @@ from tests.support.fakes.clock import ManualClock
 G, N, F, S, NOTHING = "groups", "nobody", "failure", "stale", "nothing"
 
 # The known answer, and the outcome of a later lookup -> the answer for a decision. Times are
-# seconds after the first answer; groups expire at 300 and are stale up to 3 900.
+# seconds after the first answer; groups expire at 300 and are stale up to 3,900.
 
 
 @pytest.mark.parametrize(

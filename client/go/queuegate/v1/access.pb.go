@@ -509,7 +509,7 @@ type CheckQueueAccessRequest struct {
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// The queue's partition. Defaults to `default`. `[rmID]name` means `name`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The full path of the queue, such as `root.a.b`, at most 4 096 bytes. For a queue that does not
+	// The full path of the queue, such as `root.a.b`, at most 4,096 bytes. For a queue that does not
 	// exist, the ACLs of its nearest existing ancestor are evaluated. Paths are case-insensitive in
 	// YuniKorn and case-sensitive in YARN, where `root.` is optional. In a partition of the capacity
 	// scheduler, a name without dots refers to the queue with that last level. If several queues share
@@ -699,7 +699,7 @@ func (x *CheckQueueAccessResponse) GetEvaluatedQueue() string {
 // Checks to run together.
 type BatchCheckQueueAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 10 000 checks.
+	// 1 to 10,000 checks.
 	Checks        []*CheckQueueAccessRequest `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -903,12 +903,12 @@ type CheckQueueAccessColumnsRequest struct {
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The kind of access for all checks. Required.
 	Access AccessType `protobuf:"varint,2,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The users who request access, 1 to 10 000, preferably without duplicates. A user may be listed
+	// The users who request access, 1 to 10,000, preferably without duplicates. A user may be listed
 	// several times with different groups.
 	Users []*UserGroupInformation `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`
-	// The full paths of the queues, 1 to 10 000, preferably without duplicates.
+	// The full paths of the queues, 1 to 10,000, preferably without duplicates.
 	Queues []string `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty"`
-	// For each of 1 to 100 000 checks, an index into `users`, from 0.
+	// For each of 1 to 100,000 checks, an index into `users`, from 0.
 	UserIndexes []uint32 `protobuf:"varint,5,rep,packed,name=user_indexes,json=userIndexes,proto3" json:"user_indexes,omitempty"`
 	// For each check, an index into `queues`, from 0. Must be as long as `user_indexes`.
 	QueueIndexes []uint32 `protobuf:"varint,6,rep,packed,name=queue_indexes,json=queueIndexes,proto3" json:"queue_indexes,omitempty"`
@@ -1582,9 +1582,9 @@ type ListQueuesRequest struct {
 	// The path of a queue. If set, only this queue and the queues below it are returned; otherwise
 	// all queues.
 	Prefix string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// The maximum number of paths to return, at most 10 000. Defaults to 1 000; larger values are capped.
+	// The maximum number of paths to return, at most 10,000. Defaults to 1,000; larger values are capped.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// The `next_page_token` of the previous page, a full queue path of at most 4 096 bytes. Empty for the
+	// The `next_page_token` of the previous page, a full queue path of at most 4,096 bytes. Empty for the
 	// first page.
 	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// The service acting for the user, as in CheckQueueAccessRequest.
@@ -1764,7 +1764,7 @@ type ListUsersRequest struct {
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,3,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The maximum number of users to return, at most 1 000. Defaults to 500; larger values are capped. A
+	// The maximum number of users to return, at most 1,000. Defaults to 500; larger values are capped. A
 	// page may contain fewer users even if more pages follow.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The `next_page_token` of the previous page. Empty for the first page. If the policy has changed
@@ -2587,7 +2587,7 @@ func (x *CheckApplicationAccessResponse) GetEvaluatedQueue() string {
 // Application checks to run together.
 type BatchCheckApplicationAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 10 000 checks.
+	// 1 to 10,000 checks.
 	Checks        []*CheckApplicationAccessRequest `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -41,10 +41,10 @@ const (
 type AccessServiceClient interface {
 	// Runs a check.
 	CheckQueueAccess(ctx context.Context, in *CheckQueueAccessRequest, opts ...grpc.CallOption) (*CheckQueueAccessResponse, error)
-	// Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+	// Runs up to 10,000 checks under a single policy revision. Results are in the order of the checks,
 	// and an invalid check does not affect the others.
 	BatchCheckQueueAccess(ctx context.Context, in *BatchCheckQueueAccessRequest, opts ...grpc.CallOption) (*BatchCheckQueueAccessResponse, error)
-	// Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+	// Runs up to 100,000 checks of one partition and kind of access under a single policy revision, as
 	// BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
 	// Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
 	// does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
@@ -62,7 +62,7 @@ type AccessServiceClient interface {
 	// Decides whether a user may view, modify or move a YARN application, or access a Spark
 	// application under Spark's own rules.
 	CheckApplicationAccess(ctx context.Context, in *CheckApplicationAccessRequest, opts ...grpc.CallOption) (*CheckApplicationAccessResponse, error)
-	// Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+	// Runs up to 10,000 application checks under a single policy revision. Results are in the order of
 	// the checks, and an invalid check does not affect the others.
 	BatchCheckApplicationAccess(ctx context.Context, in *BatchCheckApplicationAccessRequest, opts ...grpc.CallOption) (*BatchCheckApplicationAccessResponse, error)
 	// Runs an application check, and also returns the evaluated lists of names.
@@ -178,10 +178,10 @@ func (c *accessServiceClient) ExplainApplicationAccess(ctx context.Context, in *
 type AccessServiceServer interface {
 	// Runs a check.
 	CheckQueueAccess(context.Context, *CheckQueueAccessRequest) (*CheckQueueAccessResponse, error)
-	// Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+	// Runs up to 10,000 checks under a single policy revision. Results are in the order of the checks,
 	// and an invalid check does not affect the others.
 	BatchCheckQueueAccess(context.Context, *BatchCheckQueueAccessRequest) (*BatchCheckQueueAccessResponse, error)
-	// Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+	// Runs up to 100,000 checks of one partition and kind of access under a single policy revision, as
 	// BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
 	// Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
 	// does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
@@ -199,7 +199,7 @@ type AccessServiceServer interface {
 	// Decides whether a user may view, modify or move a YARN application, or access a Spark
 	// application under Spark's own rules.
 	CheckApplicationAccess(context.Context, *CheckApplicationAccessRequest) (*CheckApplicationAccessResponse, error)
-	// Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+	// Runs up to 10,000 application checks under a single policy revision. Results are in the order of
 	// the checks, and an invalid check does not affect the others.
 	BatchCheckApplicationAccess(context.Context, *BatchCheckApplicationAccessRequest) (*BatchCheckApplicationAccessResponse, error)
 	// Runs an application check, and also returns the evaluated lists of names.

@@ -227,19 +227,19 @@ func (*SyncRequest_Want) isSyncRequest_Message() {}
 
 func (*SyncRequest_Release) isSyncRequest_Message() {}
 
-// Opens the stream. Partition names may have at most 1 048 576 characters in total.
+// Opens the stream. Partition names may have at most 1,048,576 characters in total.
 type SyncOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the caller, for logs and for `waited_out`, at most 256 bytes.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The partitions whose policies the caller needs, at most 10 000; all if empty.
+	// The partitions whose policies the caller needs, at most 10,000; all if empty.
 	Partitions []string `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// The last position that the caller has applied, if it has state.
 	Resume *Cursor `protobuf:"bytes,3,opt,name=resume,proto3" json:"resume,omitempty"`
 	// The `fleet_cursor` of the last checkpoint that the caller has applied, if any, with an epoch of at
 	// most 64 bytes. Another replica of the fleet uses it to determine which groups the caller may keep.
 	FleetCursor *Cursor `protobuf:"bytes,7,opt,name=fleet_cursor,json=fleetCursor,proto3" json:"fleet_cursor,omitempty"`
-	// The caller's policies, at most 10 000.
+	// The caller's policies, at most 10,000.
 	Held []*HeldPolicy `protobuf:"bytes,4,rep,name=held,proto3" json:"held,omitempty"`
 	// 16 random bytes that identify the caller's state across its streams. A change applied on the next
 	// stream is then known to be applied under the leases of the previous one.
@@ -633,8 +633,8 @@ type SyncWant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition. Defaults to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users, 1 to 1 000. Requests for at most 10 000 users may be pending, with names of at most
-	// 1 048 576 characters in total.
+	// The users, 1 to 1,000. Requests for at most 10,000 users may be pending, with names of at most
+	// 1,048,576 characters in total.
 	Users         []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -903,9 +903,9 @@ type SyncOpened struct {
 	// True if the caller may keep its state; the missed changes follow. If false, its lease has ended, and
 	// it must stop deciding; each policy follows, or a statement that the caller's copy is unchanged.
 	Resumed bool `protobuf:"varint,2,opt,name=resumed,proto3" json:"resumed,omitempty"`
-	// The length of a lease, at most 5 000 ms. A caller disconnects from a server with longer leases.
+	// The length of a lease, at most 5,000 ms. A caller disconnects from a server with longer leases.
 	LeaseMillis uint32 `protobuf:"varint,3,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
-	// The time between pings, at most 5 000 ms. The Python and Go clients use at least 100 ms.
+	// The time between pings, at most 5,000 ms. The Python and Go clients use at least 100 ms.
 	PingIntervalMillis uint32 `protobuf:"varint,4,opt,name=ping_interval_millis,json=pingIntervalMillis,proto3" json:"ping_interval_millis,omitempty"`
 	// The names of the server's partitions that the caller receives. If the server lacks one that the
 	// caller named, also the names of at most 11 other partitions, so that the caller's log can list
@@ -1671,7 +1671,7 @@ type Forget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the partition.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users, at most 10 000. If empty, all users in the partition.
+	// The users, at most 10,000. If empty, all users in the partition.
 	Users         []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,11 +27,11 @@ const (
 // si.v1.UserGroupInformation, so a message of that type also parses as this type.
 type UserGroupInformation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The case-sensitive user name: 1 to 1 024 bytes of UTF-8, without control characters. With groups or
+	// The case-sensitive user name: 1 to 1,024 bytes of UTF-8, without control characters. With groups or
 	// no_groups in a YuniKorn partition, it must be valid in YuniKorn's annotation: a letter or `_`,
 	// followed by letters, digits and `:#/_.@-`, and optionally a final `$`.
 	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The user's groups, starting with the primary group: at most 10 000, each with 1 to 1 024 bytes. If
+	// The user's groups, starting with the primary group: at most 10,000, each with 1 to 1,024 bytes. If
 	// empty and no_groups is not set, the partition's resolver looks them up if the decision depends on
 	// them.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`

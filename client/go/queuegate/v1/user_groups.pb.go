@@ -84,7 +84,7 @@ type ResolveUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition whose resolver to use. Defaults to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The user name. Required, 1 to 1 024 bytes.
+	// The user name. Required, 1 to 1,024 bytes.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	// Whether to query the resolver even if the groups are cached. Its response is then cached.
 	BypassCache   bool `protobuf:"varint,3,opt,name=bypass_cache,json=bypassCache,proto3" json:"bypass_cache,omitempty"`
@@ -257,7 +257,7 @@ type InvalidateUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition whose groups to invalidate. Defaults to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users whose groups to invalidate, at most 10 000. If empty, all users in the partition.
+	// The users whose groups to invalidate, at most 10,000. If empty, all users in the partition.
 	Users []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	// Whether to wait until no caller of SyncService uses the invalidated groups, at most for the length
 	// of a lease, about 5 s. `stale_gates` names the exceptions.

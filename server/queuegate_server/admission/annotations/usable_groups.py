@@ -34,7 +34,7 @@ class UsableGroups:
     """The groups on which a partition's ACLs, limits and placement filters depend."""
 
     def __init__(self, partition: Partition) -> None:
-        """Collect the groups. Takes 0.1 s for 100 000 queues, so call this in a thread.
+        """Collect the groups. Takes 0.1 s for 100,000 queues, so call this in a thread.
 
         Args:
             partition: The partition that the scheduler uses.

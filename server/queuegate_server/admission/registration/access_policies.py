@@ -4,8 +4,8 @@ They see the names in an object's own labels and annotations, in the templates o
 and in fields that are not below a list. They require Kubernetes 1.30, which provides `authorizer`
 and `variables`.
 
-A question to the authorizer costs 350 000 units; an expression may cost 1 000 000 units, and a
-policy 10 000 000 (`apis/cel/config.go` and `cel/library/cost.go` of `k8s.io/apiserver`). Therefore,
+A question to the authorizer costs 350,000 units; an expression may cost 1,000,000 units, and a
+policy 10,000,000 (`apis/cel/config.go` and `cel/library/cost.go` of `k8s.io/apiserver`). Therefore,
 each expression asks one question, and a policy asks a bounded number of them.
 """
 

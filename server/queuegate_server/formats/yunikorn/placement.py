@@ -34,7 +34,7 @@ _TEST_RULE: Final = "test"
 _TAG: Final = "tag"
 _REGEXP_CHARACTER: Final = re.compile(r"[\^$*+?()\[{}|]")
 MAX_PATTERN: Final = 10_000
-"""The maximum length of a regular expression. RE2 takes a minute for 200 000 opening brackets."""
+"""The maximum length of a regular expression. RE2 takes a minute for 200,000 opening brackets."""
 _FILTER_TYPES: Final = frozenset({"", "allow", "deny"})
 _FIXED: Final = "fixed"
 

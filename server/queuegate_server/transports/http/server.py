@@ -48,7 +48,7 @@ SMALL_BODY_BYTES: Final = 16 * KIB
 BODY_SECONDS: Final = 10.0
 """The time limit for a body to arrive, as for a request of gRPC."""
 MAX_BODY_BYTES: Final = 2 * MIB
-"""The maximum size of a body: 200 bytes for each of 10 000 evaluations or groups. Decoding a string
+"""The maximum size of a body: 200 bytes for each of 10,000 evaluations or groups. Decoding a string
 of this size takes up to 5 ms, in which nothing else runs."""
 MAX_BODIES: Final = 16 * MIB
 """The maximum size of the larger bodies that arrive at the same time."""

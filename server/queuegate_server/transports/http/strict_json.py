@@ -14,7 +14,7 @@ Json: TypeAlias = dict[str, Any]
 T = TypeVar("T", str, int, list[Any], Json)
 
 MAX_ENTRIES: Final = 200_000
-"""The maximum number of list and object entries in a body. 10 000 evaluations have fewer.
+"""The maximum number of list and object entries in a body. 10,000 evaluations have fewer.
 Each takes up to 50 ns, in which nothing else runs."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer with a double of its own (RFC 7493, section 2.2)."""

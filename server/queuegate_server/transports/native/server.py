@@ -42,7 +42,7 @@ _MAX_EVENTS: Final = 10_000
 _EVENTS_PER_CALLBACK: Final = 64
 """The number of events handled before yielding to other work in the event loop."""
 IO_THREADS: Final = 1
-"""One I/O thread outpaces the interpreter. With two threads, a call takes 10 % more CPU time."""
+"""One I/O thread outpaces the interpreter. With two threads, a call takes 10% more CPU time."""
 _HEALTH: Final = "/grpc.health."
 _NO_DEADLINE: Final = float(sys.maxsize)
 """The remaining time of a call without a deadline, as in gRPC."""

@@ -13,7 +13,7 @@ ldap_resolver          names that no user can have
         ldap_connection  more requests than max_in_flight and 1024 more; a silent server
           bridge         256 KiB before the bind; pauses the server while it is ahead of us
             ldap_messages  64 MiB for one message, 64 KiB if it is not an entry; entries with more
-                           than 1 000 attributes; what is not RFC 4511
+                           than 1,000 attributes; what is not RFC 4511
             pending        answers to no request; 16 MiB for a lookup, 64 MiB for a listing (both
                            less if few entries are expected), 64 MiB for all incomplete answers;
                            it words all these refusals

@@ -22,7 +22,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_options import GroupOptions
 
 MAX_DN_BYTES: Final = 8192
 """The maximum length of a DN, as in OpenLDAP. The driver's parsing time is quadratic in the number
-of components, so a DN with 300 000 of them would block the process for seconds."""
+of components, so a DN with 300,000 of them would block the process for seconds."""
 
 ParsedDn = list[list[tuple[str, str, int]]]
 """DN components as returned by the driver, each with one or more attributes and values."""

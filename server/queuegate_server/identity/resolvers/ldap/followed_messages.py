@@ -1,6 +1,6 @@
 """Decodes the entries and intermediate responses of a search that follows changes, in short steps.
 
-The driver decodes a message in one step, which takes tens of milliseconds for a group with 195 000
+The driver decodes a message in one step, which takes tens of milliseconds for a group with 195,000
 members, and holds the GIL meanwhile.
 """
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 MAX_AGE_SECONDS: Final = 900.0
-"""How long a connection is used before it is replaced, minus up to 10 %, so that the bind account's
+"""How long a connection is used before it is replaced, minus up to 10%, so that the bind account's
 rights and the servers' addresses are up to date. A replacement costs one bind."""
 IDLE_SECONDS: Final = 300.0
 """How long an unused connection to a server other than the first is kept."""
