@@ -434,7 +434,7 @@ def _servers() -> list[tuple[str, str]]:
         ),
         (
             "Lifetime of groups; longer ones are shortened",
-            f"{bounds.MAX_LIFETIME_SECONDS:_.0f} s".replace("_", " "),
+            f"{bounds.MAX_LIFETIME_SECONDS:,.0f} s",
         ),
         ("Users in one invalidation message", _count(bounds.MAX_FORGOTTEN)),
         (
