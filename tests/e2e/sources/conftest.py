@@ -17,7 +17,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.ldap_resolver import LdapResolver
 from tests.support.constants import LDAP, of_provider, take_constants
 from tests.support.resolvers import Open
-from tests.support.servers import dirsrv, samba
+from tests.support.servers import dirsrv, samba, with_constants
 from tests.support.servers.dirsrv import Dirsrv
 from tests.support.servers.keycloak import Keycloak, running_keycloak
 from tests.support.servers.queuegate_server import running_server, server_command
@@ -100,8 +100,9 @@ def served(folder: Path, policy: str, **resolver: Any) -> Iterator[Client]:
     }
     file = folder / "queuegate.yaml"
     file.write_text(yaml.safe_dump(config))
+    environment = with_constants.environment(with_constants.PATIENT_CONNECTIONS)
     with (
-        running_server("--config", str(file)) as server,
+        running_server("--config", str(file), environment=environment) as server,
         Client(server.address, timeout=600) as client,
     ):
         yield client

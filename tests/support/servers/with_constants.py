@@ -10,6 +10,8 @@ VARIABLE = "CONSTANTS"
 
 NEVER_PAUSED: dict[str, object] = {"identity.guarded_resolver.BREAKER_FAILURES": 10_000}
 """The constant of a server that asks a source however often it fails."""
+PATIENT_CONNECTIONS: dict[str, object] = {"identity.rest.rest_client.CONNECT_SECONDS": 60}
+"""The constant of a server whose identity provider takes its time on a busy machine."""
 NO_OVERLOAD: dict[str, object] = {
     "server.wiring.MAX_WAIT_SECONDS": 60,
     "transports.native.server.MAX_WAIT_SECONDS": 60,
