@@ -46,7 +46,7 @@ as three characters."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
 _REST_SECONDS: Final = 0.01
-"""The pause after rendering a page, in seconds."""
+"""The pause after the first step of a page's handler, and after rendering a page, in seconds."""
 _SIGN_IN: Final = "sign-in"
 _SIGN_OUT: Final = "sign-out"
 _LOOPBACK: Final = "loopback"
@@ -96,6 +96,7 @@ class ConsoleSite:
         self._sessions = Sessions(time.monotonic)
         self._failures = FailedAttempts(time.monotonic)
         self._templates = environment()
+        self._starts = asyncio.Lock()
         self._rendering = asyncio.Lock()
         self._form_steps = asyncio.Lock()
         port = services.settings.ops.listener
@@ -167,7 +168,17 @@ class ConsoleSite:
         visit = Visit(self._services, principal, first_values(request.query.items()), form)
         # Wait for a turn only after reading the form, so that slow senders do not block others.
         async with nullcontext() if turns is None else turns.turn():
+            await self._take_start()
             return await route.handler(visit)
+
+    async def _take_start(self) -> None:
+        """Wait until a handler may start. Its first step may take milliseconds, so a rest follows it:
+        otherwise, RPCs would wait for the first steps of many pages.
+        """
+        await self._starts.acquire()
+        loop = asyncio.get_running_loop()
+        # `call_soon` runs after the handler's first step.
+        loop.call_soon(loop.call_later, _REST_SECONDS, self._starts.release)
 
     def _identify(self, request: web.Request) -> Principal:
         """Identify the caller. Raises Unauthenticated and PermissionDenied."""
