@@ -172,7 +172,7 @@ class ConsoleSite:
             return await route.handler(visit)
 
     async def _take_start(self) -> None:
-        """Wait until a handler may start. Its first step may take milliseconds, so a rest follows it:
+        """Wait until a handler may start. Its first step may take milliseconds. A rest follows it:
         otherwise, RPCs would wait for the first steps of many pages.
         """
         await self._starts.acquire()
