@@ -79,13 +79,13 @@ def rule_of_only_result(command: click.Command, *arguments: str) -> tuple[str, s
             ["--people", "old.yaml", "new.yaml"],
             'submit: + user "sue"',
             "access-gained",
-            "the new policy lets someone use a queue that the old policy did not",
+            "someone may use a queue under the new policy but not under the old one",
         ),
         (
             ["--people", "new.yaml", "old.yaml"],
             'submit: - user "sue"',
             "access-lost",
-            "the new policy no longer lets someone use a queue",
+            "someone may use a queue under the old policy but not under the new one",
         ),
         (
             ["old.yaml", "new.yaml"],
@@ -156,7 +156,7 @@ def test_failed_tests_in_sarif() -> None:
         "policy: new.yaml\nusers: {bob: []}\ntests: [{user: bob, queue: root, allowed: true}]\n"
     )
     _, *found = rule_of_only_result(policy_test, ".")
-    assert found == ["test-failed", "a decision is not the one that a policy test expects"]
+    assert found == ["test-failed", "a decision differs from what a policy test expects"]
 
 
 def test_unreadable_files_in_sarif() -> None:

@@ -261,7 +261,7 @@ LAUGHS = "a0: &a0 [x]\n" + "".join(
         (f"{LAUGHS}{config_map('queues.yaml', POLICY)}", "more than 500000 keys and values"),
         ("kind: ConfigMap\n---\n" * 10_001, "more than 10000 YAML documents"),
         ("kind: ConfigMap\ndata:\n  queues.yaml: |\n{{ toYaml .Values }}\n", "invalid YAML"),
-        ("kind: ConfigMap\ndata: {queues.yaml: [a]}\n", "has the key queues.yaml"),
+        ("kind: ConfigMap\ndata: {queues.yaml: [a]}\n", "with the key queues.yaml"),
         ("kind: [ConfigMap]\ndata: {queues.yaml: x}\n", "the document must be a mapping"),
         ("kind: Secret\ndata: {queues.yaml: '}'}\n", "queues.yaml is not base64"),
         (gz(POLICY.encode()) + b"more", "cannot be decompressed"),

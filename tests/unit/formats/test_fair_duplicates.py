@@ -87,7 +87,10 @@ def test_a_discarded_queue_grants_nothing_and_is_reported(queues: tuple[str, ...
         (
             parent,
             "root.c.d",
-            f"Hadoop may discard this queue because {reason}, on line {leaf}: its ACLs are ignored",
+            (
+                f"Hadoop may discard this queue because {reason}, on line {leaf}: the ACLs of this"
+                " queue are ignored"
+            ),
             "declare that queue once",
         ),
     }

@@ -257,7 +257,7 @@ def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_damaged_text_is_refused(rest: bytes) -> None:
     partition, diagnostics = load_rbac(b"#queuegate-manifests\n" + rest, "x", RbacOptions())
     assert partition is None
-    assert "the text with several manifests is damaged" in str(diagnostics[0])
+    assert "the combined text of several manifests is damaged" in str(diagnostics[0])
 
 
 def test_a_policy_in_a_config_map_beside_rbac_is_still_found() -> None:

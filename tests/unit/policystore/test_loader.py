@@ -214,7 +214,7 @@ async def test_an_empty_file_is_not_taken_for_a_queues_yaml(folder: Path, text: 
     (problem,) = found.diagnostics
     assert (problem.message, problem.remedy) == (
         "the file is empty",
-        "fill it, or name another file",
+        "add the missing content, or name another file",
     )
     assert not found.partitions
 
