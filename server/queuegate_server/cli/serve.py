@@ -251,7 +251,7 @@ def _announcement(
     if not choices:
         return [
             first,
-            "no caller has the check role on these addresses: grant it to one under callers",
+            "no caller has the check role on these addresses: grant it to a caller under callers",
         ]
     address, options = min(choices, key=lambda choice: len(choice[1]))
     partition = DEFAULT_PARTITION

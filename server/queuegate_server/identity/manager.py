@@ -344,7 +344,7 @@ def _definition(
                     key,
                     f"partition {partition.name!r} uses the resolver {key.name!r} of type none,"
                     " which puts each user into a group of the same name, but its policy is "
-                    "Kubernetes' RBAC, which has other groups",
+                    "Kubernetes RBAC, which uses other groups",
                     f"set {setting} to use another one, or `resolvers.{key.name}.type: no_groups`",
                 )
             return find_type(configured.type), options

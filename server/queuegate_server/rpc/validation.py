@@ -52,11 +52,11 @@ _NOT_OF_KUBERNETES: Final = (
     + ", ".join(kind.level for kind in KINDS)
 )
 _ONE_VERB: Final = (
-    "is not in Kubernetes' RBAC, where one verb grants the use of a queue: ask for submit"
+    "does not exist in Kubernetes RBAC, where one verb grants the use of a queue: use submit"
 )
 _NOT_A_YARN_PATH: Final = "is not a queue path: write names joined by dots, none of them empty"
 _NOT_A_YUNIKORN_USER: Final = (
-    "is not a valid YuniKorn user name, which a request with groups needs: start with a letter"
+    "is not a valid YuniKorn user name, which a request with groups requires: start with a letter"
     " or _, then use letters, digits and :#/_.@-, and optionally end with $; the setting"
     " partitions.NAME.acl_names: any accepts other names"
 )

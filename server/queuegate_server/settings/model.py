@@ -100,7 +100,9 @@ class KubernetesPolicy(Section):
     @model_validator(mode="after")
     def _is_installed(self) -> Self:
         if not self.manifests and find_spec("msgspec") is None:
-            raise ValueError("a cluster requires msgspec: pip install 'queuegate[admission]'")
+            raise ValueError(
+                "following a cluster requires msgspec: pip install 'queuegate[admission]'"
+            )
         return self
 
     @property
@@ -386,8 +388,9 @@ class Settings(Section):
         by_certificate = self.callers.certificates and port.tls and port.tls.client_ca_file
         if not port.parsed.is_local and not self.callers.tokens and not by_certificate:
             return (
-                "the console beyond loopback requires callers who can identify themselves: list"
-                " callers.tokens, or callers.certificates and ops.tls.client_ca_file"
+                "a console that is reachable beyond loopback requires callers who can identify"
+                " themselves: list callers.tokens, or callers.certificates and"
+                " ops.tls.client_ca_file"
             )
         return ""
 

@@ -171,9 +171,9 @@ class KueueScheduler(Scheduler):
             )
             raise ValueError(
                 f"{upper} ({first}) can give a queue {path} one of {lower} ({second}), so that an"
-                " ACL for the first would also allow the second: start each with a different path,"
-                f" as in {KUEUE}: {_kueue_defaults()}, and move the queues below these paths in the"
-                " policy"
+                " ACL for the first would also grant access to the second: start each with a"
+                f" different path, as in {KUEUE}: {_kueue_defaults()}, and move the queues below"
+                " these paths in the policy"
             )
         for name in KUEUE_TEMPLATES:
             if is_ambiguous(getattr(self, name)):
@@ -283,7 +283,7 @@ class Schedulers(Section):
                 return (
                     f"{first.scheduler} and {second.scheduler} share queues of the policy"
                     f" ({first.path} and {second.path}), so that an ACL for a queue of one could"
-                    f" allow a queue of the other: set {self._separate()}, and move each"
+                    f" grant access to a queue of the other: set {self._separate()}, and move each"
                     " scheduler's queues below its path in the policy"
                 )
         return ""

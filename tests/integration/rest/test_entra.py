@@ -256,7 +256,7 @@ async def test_a_group_without_visible_properties_takes_no_name(
     tenant.add_user("mallory@example.com", "unknown")
     assert await asked.resolve("ann@example.com") == KnownUser(("Data Engineers",))
     failure = await lookup_failure(asked, "mallory@example.com")
-    assert "may not see the properties of a group" in failure
+    assert "has no permission to see the properties of a group" in failure
 
 
 async def test_display_names_are_warned_of(

@@ -104,7 +104,7 @@ def test_whether_a_kind_is_checked_depends_on_the_settings() -> None:
     assert found == (
         f'0]: "{KOORDINATOR}" matches the account of Koordinator, which creates objects from kinds'
         " that are not checked: ElasticQuotaProfile (quota.koordinator.sh);"
-        " anyone who may create one may use any queue (add a place for each to"
+        " anyone who may create such an object may use any queue (add a place for each to"
         " admission.queues.schedulers.places, such as {kind:"
         " quota.koordinator.sh/ElasticQuotaProfile, field: spec.queue}, or list the account in the"
         " ACLs of its queues instead; see also admission.queues.kinds)"
@@ -143,15 +143,15 @@ def test_an_operator_that_fetches_templates(account: str, fetches: str, remedy: 
     [found] = warnings(pattern, kinds="all")
     assert found == (
         f'0]: "{pattern}" matches the account of {fetches}, where this webhook checks no queues;'
-        " anyone who may refer to one may use any queue (list the account in the ACLs of its"
-        f" queues instead, or {remedy})"
+        " anyone who may refer to such an object may use any queue (list the account in the ACLs of"
+        f" its queues instead, or {remedy})"
     )
     assert not warnings(pattern, key="exempt")
 
 
 def test_an_account_whose_users_choose_queues() -> None:
     [found] = warnings("^system:serviceaccount:airflow:airflow-(scheduler|worker)$")
-    assert "Airflow, whose users choose queues where nobody checks them" in found
+    assert "Airflow, whose users choose queues where nobody checks the choice" in found
     assert found.endswith("(list the account in the ACLs of its queues instead)")
 
 

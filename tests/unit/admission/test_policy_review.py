@@ -55,7 +55,7 @@ def test_two_queues_of_one_flat_name(schedulers: dict[str, object], *, refused: 
         assert error == (
             'queues.yaml:3:82: error: queue "root.ml.dev" has the same last level as "root.dev"'
             f" (queues.yaml:3:36), and {next(iter(schedulers))} knows queues only by the last level"
-            " of their path (rename one of them, here and in the scheduler)"
+            " of their path (rename one of them, in the policy and in the scheduler)"
         )
 
 

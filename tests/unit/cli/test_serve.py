@@ -70,7 +70,9 @@ def test_the_command_has_the_options_that_a_caller_needs(
 )
 def test_without_a_caller_there_is_no_command(listen: list[Any], callers: dict[str, Any]) -> None:
     _, ask = announced(listen, callers)
-    assert ask == "no caller has the check role on these addresses: grant it to one under callers"
+    assert (
+        ask == "no caller has the check role on these addresses: grant it to a caller under callers"
+    )
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ async def test_accounts_of_the_host(tmp_path: Path) -> None:
     (nsswitch := tmp_path / "nsswitch.conf").write_text("passwd: files\ngroup: files\n")
     assert account_names(nsswitch) == [account.pw_name for account in pwd.getpwall()]
     nsswitch.write_text("passwd: files sss\n")
-    with pytest.raises(CannotListUsers, match="also uses sss, which may not list all users"):
+    with pytest.raises(CannotListUsers, match="also uses sss, which might not list all users"):
         account_names(nsswitch)
     resolver = NssResolver(ResolverOptions())
     assert await why(guarded(resolver), 0)

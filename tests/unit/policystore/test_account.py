@@ -110,7 +110,7 @@ def test_a_certificate(written: Written, ca: trustme.CA) -> None:
         ({**TOKEN, "as": "ann"}, "has impersonation"),
         ({}, "has no usable credentials: use a token, tokenFile, or client-certificate"),
         ({"token": [5]}, "token is not text"),
-        ({"token": "a\r\nX: b"}, "characters that no token has"),
+        ({"token": "a\r\nX: b"}, "characters that a token cannot contain"),
         ({"tokenFile": "missing"}, "missing cannot be read: No such file"),
         ({"tokenFile": "/dev/zero"}, "/dev/zero cannot be read: not a regular file"),
         ({"client-certificate-data": "?", "client-key-data": "?"}, "is not base64"),
@@ -128,7 +128,7 @@ def test_users_that_are_refused(written: Written, user: dict[str, Any], what: st
         ({"server": "https://"}, "must be an https:// address"),
         ({"server": "ftp://10.0.0.1"}, "must be an https:// address"),
         ({"server": ["a"]}, "server is not text"),
-        ({"server": SERVER, "insecure-skip-tls-verify": True}, "lets anybody answer"),
+        ({"server": SERVER, "insecure-skip-tls-verify": True}, "lets anyone impersonate"),
         ({"server": SERVER, "proxy-url": "http://proxy"}, "proxy-url is not supported"),
         ({"server": SERVER, "certificate-authority-data": "eA=="}, "is not valid PEM"),
     ],
@@ -174,5 +174,5 @@ def test_the_account_of_a_pod(tmp_path: Path, ca: trustme.CA, host: str, url: st
     environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "444"}
     found = PodAccount(environment, tmp_path).credentials()
     assert (str(found.url), found.token) == (url, "mounted")
-    with pytest.raises(CannotAsk, match="does not run in a pod"):
+    with pytest.raises(CannotAsk, match="is not running in a pod"):
         PodAccount({}, tmp_path).credentials()

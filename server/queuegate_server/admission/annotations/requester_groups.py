@@ -155,7 +155,7 @@ class RequesterGroups:
                 ):
                     entry = (await groups.resolve(user)).entry
             except TimeoutError:
-                return f"resolver {groups.resolver_name!r} gave no answer in time"
+                return f"resolver {groups.resolver_name!r} did not answer in time"
             except TooManyStrangers as error:
                 return str(error)
         outcome = entry.outcome

@@ -131,8 +131,8 @@ class AnnotationReviews:
             if not limit.expired():
                 raise
             message = (
-                "the ConfigMap was not checked in time, because others are being checked, or a"
-                " policy is being loaded"
+                "the ConfigMap was not checked in time, because other ConfigMaps are being checked,"
+                " or a policy is being loaded"
             )
             raise RequestRefusal(503, "overloaded", message) from None
 

@@ -120,7 +120,7 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str
     if operator.chooses:
         reason = (
             f"matches the account of {operator.name}, whose users choose queues where nobody checks"
-            " them, so each of them may use every queue"
+            " the choice, so each user may use every queue"
         )
         return reason, "list the account in the ACLs of its queues instead"
     missing = [kind for kind in operator.kinds if kinds is not None and not kinds.includes(kind)]
@@ -128,7 +128,7 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str
         return _may_fetch(operator) if operator.fetched else None
     reason = (
         f"matches the account of {operator.name}, which creates objects from kinds that are not"
-        f" checked: {_listed(missing)}; anyone who may create one may use any queue"
+        f" checked: {_listed(missing)}; anyone who may create such an object may use any queue"
     )
     place = f"{{kind: {'/'.join(missing[0])}, field: spec.queue}}"
     remedy = (
@@ -144,7 +144,7 @@ def _may_fetch(operator: Operator) -> tuple[str, str]:
     """
     reason = (
         f"matches the account of {operator.name}, which may fetch {operator.fetched}, where this"
-        " webhook checks no queues; anyone who may refer to one may use any queue"
+        " webhook checks no queues; anyone who may refer to such an object may use any queue"
     )
     acls = "list the account in the ACLs of its queues instead"
     if operator.condition:

@@ -44,7 +44,7 @@ _SECTIONS: Final = ("queues", "authorize", "user_info")
 """The sections of `admission` that may need a policy, each with a partition and `groups`."""
 _QUEUES: Final = ("admission", "queues")
 _UNQUEUED: Final = (*_QUEUES, "unqueued")
-_RENAME: Final = "rename one of them, here and in the scheduler"
+_RENAME: Final = "rename one of them, in the policy and in the scheduler"
 _LINES: Final = "queuegate-server validate --config prints their lines"
 _PROVIDED: Final = "provided"
 

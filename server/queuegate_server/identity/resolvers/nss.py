@@ -163,7 +163,7 @@ def group_members(
         elif name.isascii() and name.isdecimal() and (gid := int(name)) < 1 << 32:
             # A group without a name is represented by its number.
             users.update(by_primary[gid] if group_name(gid) is None else ())
-    return members, others and f"{others}, which may not list all members"
+    return members, others and f"{others}, which might not list all members"
 
 
 def account_names(nsswitch: Path = _NSSWITCH) -> list[str]:
@@ -172,7 +172,7 @@ def account_names(nsswitch: Path = _NSSWITCH) -> list[str]:
     Raises CannotListUsers if nsswitch.conf names a source that may not list all users.
     """
     if others := _other_sources(nsswitch):
-        raise CannotListUsers(f"{others}, which may not list all users")
+        raise CannotListUsers(f"{others}, which might not list all users")
     return [account.pw_name for account in pwd.getpwall()]
 
 

@@ -75,7 +75,7 @@ class PodAccount:
         """Read the credentials. Raises CannotAsk."""
         if not self._is_pod:
             raise CannotAsk(
-                "this process does not run in a pod: set policy.kubernetes.kubeconfig, or"
+                "this process is not running in a pod: set policy.kubernetes.kubeconfig, or"
                 " manifests for commands that need no server"
             )
         token = _read(self._folder / "token").decode(errors="replace").strip()
@@ -105,7 +105,9 @@ class Kubeconfig:
             if user.get(refused):
                 raise self._fault(f"the user has {what} ({refused}), which is refused: {_USE}")
         if self._text(cluster, "insecure-skip-tls-verify") not in {"", "false"}:
-            raise self._fault("insecure-skip-tls-verify lets anybody answer: name the CA")
+            raise self._fault(
+                "insecure-skip-tls-verify lets anyone impersonate the API server: name the CA"
+            )
         if cluster.get("proxy-url"):
             raise self._fault("proxy-url is not supported: name an address that needs no proxy")
         url = URL(self._text(cluster, "server"))
@@ -188,5 +190,5 @@ def _read(path: Path) -> bytes:
 def _checked_token(token: str) -> str:
     """Return a token that fits into a header. Raises CannotAsk."""
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise CannotAsk("the token has characters that no token has")
+        raise CannotAsk("the token contains characters that a token cannot contain")
     return token

@@ -104,7 +104,7 @@ class Tenant(GroupsWithIds):
         enabled = user.get("accountEnabled")
         if not isinstance(enabled, bool):
             raise RequestFault(
-                "user: the application may not see whether the account is enabled",
+                "user: the application has no permission to see whether the account is enabled",
                 "grant it the application permission User.Read.All",
             )
         return text_field(user, "id", "user") if enabled else DISABLED
@@ -176,7 +176,7 @@ class Tenant(GroupsWithIds):
         # Without permission, Microsoft Graph returns groups without their properties.
         if not isinstance(is_security, bool):
             raise RequestFault(
-                "groups: the application may not see the properties of a group",
+                "groups: the application has no permission to see the properties of a group",
                 "grant it the application permission GroupMember.Read.All",
             )
         if self._options.groups == "security" and not is_security:
