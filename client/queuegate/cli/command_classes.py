@@ -19,7 +19,8 @@ installed."""
 _ELSEWHERE: Final = {
     "--daemon-user": "set policy.daemon_user in the file given with --config",
     "--users-from": "only for queuegate-server diff, lint and prove",
-    "--set": "only for queuegate-server serve and source-check; elsewhere, edit --config's file",
+    "--set": "only for queuegate-server serve and source-check; elsewhere, edit the file given with"
+    " --config",
     "--old-yarn-site": "only for queuegate-server diff and prove",
     "--format": "only for queuegate-server lint and validate; use -o for the output",
 }

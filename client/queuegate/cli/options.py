@@ -135,7 +135,9 @@ def common_options(output: tuple[str, ...], timeout: str) -> _Decorator:
         click.option("--tls-cert", metavar="FILE", help="Use TLS with this client certificate."),
         click.option("--tls-key", metavar="FILE", help="The client certificate's private key."),
         click.option(
-            "--tls-server-name", metavar="NAME", help="The name in the server's certificate."
+            "--tls-server-name",
+            metavar="NAME",
+            help="The name to expect in the server's certificate, if it differs from the address.",
         ),
         click.option("--token-file", metavar="FILE", help="Send the bearer token in this file."),
     )
@@ -247,7 +249,7 @@ files_options: Final = _options(
     click.option(
         "--config",
         metavar="FILE",
-        help="Decide without a server, with the settings and resolvers of this queuegate.yaml.",
+        help="Decide without a server, using the settings and resolvers in this queuegate.yaml.",
     ),
     click.option(
         "--yarn-site", metavar="FILE", help="With --policy. YARN: the cluster's yarn-site.xml."
@@ -279,7 +281,7 @@ groups_options: Final = _options(
         "--real-user",
         default="",
         metavar="NAME",
-        help="The service acting for the user, for YARN ACLs that list ~NAME.",
+        help="The service acting for the user. YARN ACLs list such services as ~NAME.",
     ),
     click.option(
         "--resolved-group",

@@ -60,7 +60,7 @@ _YARN_FORMATS: Final = frozenset({"fair-scheduler", "capacity-scheduler"})
     metavar="N",
     help="The number of levels to show below the topmost queue.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show all queues, however many.")
+@click.option("--all", "everything", is_flag=True, help="Show all queues, however many there are.")
 @groups_options
 @files_options
 def tree(

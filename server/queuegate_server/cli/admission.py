@@ -73,7 +73,7 @@ class _AdmissionGroup(DocumentedCommand, click.Group):
     "--service-account",
     type=_FOLDER,
     default=ACCOUNT,
-    help="The folder with token and ca.crt, for --namespace-annotations.",
+    help="The folder that contains token and ca.crt, for --namespace-annotations.",
 )
 def admission(
     context: click.Context,
@@ -90,10 +90,10 @@ def admission(
     Records the creator of each pod or workload in the annotation yunikorn.apache.org/user.info,
     and denies requests that set another user there (/mutate, /validate, /validate-conf).
 
-    The only required settings name its certificate: --set admission.tls.certificate_file=… --set
-    admission.tls.key_file=…. With more settings in the admission section, the webhook also checks
-    the queues that objects name (/queues), and answers `kubectl auth can-i` (/authorize). SIGHUP
-    reloads the settings.
+    The only required settings name the webhook's certificate and key: --set
+    admission.tls.certificate_file=… --set admission.tls.key_file=…. With more settings in the
+    admission section, the webhook also checks the queues that objects name (/queues), and answers
+    `kubectl auth can-i` (/authorize). SIGHUP reloads the settings.
     """
     if context.invoked_subcommand is not None:
         return

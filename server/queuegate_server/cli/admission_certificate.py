@@ -63,7 +63,7 @@ def _configurations(
     type=click.Path(file_okay=False, path_type=Path),
     default=ACCOUNT,
     show_default=True,
-    help="The folder with token and ca.crt.",
+    help="The folder that contains token and ca.crt.",
 )
 def certificate(
     *,

@@ -44,7 +44,7 @@ _CERTIFICATE: Final = re.compile(
         EXIT_FAILURE: "incorrect usage, configuration or policy",
     },
 )
-@config_option("The settings of the webhook (queuegate.yaml).", required=True)
+@config_option("The webhook's settings file (queuegate.yaml).", required=True)
 @overrides_option
 @service_option
 @click.option(
@@ -89,7 +89,7 @@ def manifest(
     controllers, exempt users or `unqueued`.
 
     With `--vap`, prints a ValidatingAdmissionPolicy and a binding for each kind of queue, for
-    clusters without the webhook. They see fewer names than the webhook does.
+    clusters without the webhook. These policies see fewer names than the webhook does.
 
     Prints nothing if the webhook would reject the settings or the policy. Warnings are printed on
     standard error. If the policy's absolute paths do not exist on this machine, checks only the
@@ -120,7 +120,9 @@ def manifest(
         raise Failure.of("the policy cannot be read", relative)
     diagnostics = [*webhook_warnings(settings, source_map)]
     if absent := absent_policy_files(settings):
-        click.echo(f"The policy was not checked: {absent[0]} does not exist here.", err=True)
+        click.echo(
+            f"The policy was not checked: {absent[0]} does not exist on this machine.", err=True
+        )
     else:
         diagnostics += policy_diagnostics(settings, source_map)
     if has_errors(diagnostics):

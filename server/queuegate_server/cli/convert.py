@@ -22,7 +22,7 @@ from queuegate_server.formats.yarn.schedulers import SCHEDULERS
     exit_statuses={
         0: "converted, with the same access",
         EXIT_NO: "converted, but some access cannot be expressed in YuniKorn",
-        EXIT_FAILURE: "incorrect usage, or a file cannot be read or converted",
+        EXIT_FAILURE: "incorrect usage, or a file that cannot be read or converted",
     },
 )
 @click.argument("file", metavar="FILE")

@@ -82,9 +82,9 @@ def _allowed_gains(
     cls=DocumentedCommand,
     example="queuegate-server diff --people old.yaml new.yaml",
     exit_statuses={
-        0: "no difference, or only those accepted by --fail-on and --allow-gain",
+        0: "no differences, or only those accepted by --fail-on and --allow-gain",
         EXIT_NO: "a difference",
-        EXIT_FAILURE: "incorrect usage, or a file cannot be read or is not valid",
+        EXIT_FAILURE: "incorrect usage, or an unreadable or invalid file",
         EXIT_INCOMPLETE: "no such difference, but the list of users is incomplete",
     },
 )

@@ -75,7 +75,7 @@ def _checking_options(command: Callable[..., None]) -> Callable[..., None]:
     exit_statuses={
         0: "all files are valid; there may be warnings",
         EXIT_NO: "a file has an error",
-        EXIT_FAILURE: "incorrect usage, or a file cannot be read",
+        EXIT_FAILURE: "incorrect usage, or an unreadable file",
     },
 )
 @_checking_options
@@ -138,10 +138,10 @@ def validate(
     cls=DocumentedCommand,
     example="queuegate-server lint queues.yaml",
     exit_statuses={
-        0: "no error or warning",
+        0: "no errors or warnings",
         EXIT_NO: "an error or a warning",
-        EXIT_FAILURE: "incorrect usage, or a file cannot be read",
-        EXIT_INCOMPLETE: "no error or warning, but the list of users is incomplete",
+        EXIT_FAILURE: "incorrect usage, or an unreadable file",
+        EXIT_INCOMPLETE: "no errors or warnings, but the list of users is incomplete",
     },
 )
 @_checking_options

@@ -28,7 +28,7 @@ _PATTERNS: Final = ("*_test.yaml", "*_test.yml")
     exit_statuses={
         0: "all tests passed",
         EXIT_NO: "a test failed",
-        EXIT_FAILURE: "incorrect usage, no tests, or a file cannot be read or is not valid",
+        EXIT_FAILURE: "incorrect usage, no tests, or an unreadable or invalid file",
     },
 )
 @output_formats.output_option

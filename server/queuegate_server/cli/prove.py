@@ -42,7 +42,7 @@ from queuegate_server.formats.registry import FormatOptions
     exit_statuses={
         0: "all claims are proved",
         EXIT_NO: "a claim is refuted",
-        EXIT_FAILURE: "incorrect usage, or a file cannot be read or is not valid",
+        EXIT_FAILURE: "incorrect usage, or an unreadable or invalid file",
         EXIT_INCOMPLETE: "all claims are proved, but the list of users is incomplete",
     },
 )

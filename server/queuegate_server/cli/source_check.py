@@ -44,7 +44,8 @@ FOLLOW_SECONDS: Final = 30.0
     cls=DocumentedCommand,
     example="queuegate-server source-check ldap sue --config queuegate.yaml",
     exit_statuses={
-        0: "the user was found, no lookup failed, and changes can be followed if configured",
+        0: "the user was found, no lookup failed, and changes can be followed, if the settings"
+        " require that",
         EXIT_NO: "otherwise",
         EXIT_FAILURE: "incorrect usage or configuration",
     },
@@ -57,8 +58,8 @@ def source_check(config: Path, name: str, user: str, overrides: tuple[str, ...])
     """Look up USER in the resolver NAME, and show every step.
 
     NAME is a key of `resolvers` in the settings. If it is a chain, each of its resolvers is
-    queried; if it is of type ldap, every server is. If the settings follow the source's changes,
-    checks that this works.
+    queried; if it is of type ldap, every server is. If the resolver is set to follow its source's
+    changes, checks that this works.
     """
     settings = _settings(config, overrides)
     resolvers = settings.resolvers

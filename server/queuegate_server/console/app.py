@@ -63,7 +63,7 @@ _EXPLANATIONS: Final = {
     413: "The form is too large.",
     415: "This form does not accept this content type.",
     503: "Too many pages are being loaded: try again.",
-    421: "This port is on loopback: open the console by the name localhost or its IP address.",
+    421: "This port is on loopback: use localhost or the port's IP address in the console's URL.",
 }
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS: Final[Mapping[str, str]] = {

@@ -122,7 +122,9 @@ async def test_flags_that_may_not_be_read(
     assert isinstance(await (await domain_resolver()).resolve("veiled"), NoSuchUser)
     controller.hide(user_dn("veiled"), FLAGS_ID)
     resolver = await domain_resolver()
-    warning = "none of 20 users has a value of userAccountControl; the bind account may not read it"
+    warning = (
+        "none of 20 users has a value of userAccountControl; the bind account has no permission"
+    )
     for count in range(1, 26):
         assert groups_of(await resolver.resolve("veiled")) == {"Domain Users", "veils"}
         assert caplog.text.count(warning) == (count >= 20)

@@ -176,7 +176,7 @@ def test_health_shows_requests_over_http(tmp_path: Path) -> None:
         for user in ("sue", "lost"):
             send(address, EVALUATION, asked(user, "submit", "root.engineering.training"))
         page = words(Browser(console.url).get("health").text)
-    assert f"HTTP {address}: 2 requests, 1 answered with an error of the server" in page
+    assert f"HTTP {address}: 2 requests, 1 answered with a server error" in page
 
 
 def test_health_shows_a_failed_reload_and_an_open_breaker(tmp_path: Path) -> None:
@@ -269,5 +269,5 @@ def test_the_newest_of_many_denials(tmp_path: Path) -> None:
         browser = Browser(console.url)
         page = words(browser.get("denials").text)
         assert "The newest 100 requests" in page
-        assert "There may be older ones" in page
+        assert "There may be older requests" in page
         assert "1 request" in words(browser.get("denials?user=nobody-7").text)

@@ -327,7 +327,7 @@ def test_source_check_says_whether_changes_can_be_followed(
         (UNLIMITED, r"Critical extension is unavailable \(12\).* \(enable it \(OpenLDAP: overlay"),
         (
             SYNCPROV + UNLIMITED.replace("unlimited", "3"),
-            r"size limit: .* \(raise it for the bind account\)",
+            r"size limit: .* \(raise the limit for the bind account\)",
         ),
     ],
     ids=["the database lacks the overlay", "size limit"],

@@ -188,7 +188,7 @@ async def test_members_that_may_only_be_searched_are_missing(resolver: Build) ->
     async with fake_directory(SearchOnly(dict([ad_user(1), full, empty, ("", ROOT)]))) as fake:
         opened = await resolver(fake.url, **GIVEN, nested="in_chain")
         listing = await listed(opened, ["full", "empty"])
-    assert "may not read member" in listing.groups["full"].missing
+    assert "has no permission to read member" in listing.groups["full"].missing
     assert listing.groups["empty"].missing == ""
 
 

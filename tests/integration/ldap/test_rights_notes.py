@@ -44,7 +44,7 @@ def access(what: str, level: str) -> str:
             "",
             "alice",
             1,
-            "the bind account may not read its objectClass; grant the bind account read access",
+            "has no permission to read its objectClass; grant the bind account read access",
         ),
         (
             "",
@@ -72,7 +72,7 @@ def access(what: str, level: str) -> str:
             "",
             "alice",
             0,
-            "group_filter does not match it: the bind account may not read its objectClass",
+            "does not match it: the bind account has no permission to read its objectClass",
         ),
         (
             access(f"dn.subtree={GROUPS} attrs=objectClass,member", "none"),
@@ -150,7 +150,7 @@ def test_a_warning_of_accounts_whose_lock_may_not_be_read(
     assert "groups (1): data" in output
     warning = (
         "  warning: no value of pwdAccountLockedTime of the user is visible: if the bind account "
-        "may not read them, disabled accounts keep their groups\n"
+        "has no permission to read them, disabled accounts keep their groups\n"
     )
     # Who may search for the lock sees that an account has none.
     assert (warning in output) is (is_locked or level == "none")
@@ -184,7 +184,7 @@ def test_dynamic_groups(
             access(f"dn.exact=cn=g29,{GROUPS} attrs=objectClass", "none"),
             {},
             [
-                "may not read its objectClass",
+                "has no permission to read its objectClass",
                 "it has the object classes groupOfURLs",
                 "set groups_from: member_of to count them",
             ],

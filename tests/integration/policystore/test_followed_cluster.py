@@ -216,7 +216,7 @@ async def test_queues_that_may_not_be_listed_do_not_stop_rbac(tmp_path: Path) ->
         followed.api.statuses["localqueues"] = 403
         await followed.first()
         assert followed.may("ann")
-        assert "localqueues.kueue.x-k8s.io: the account may not list" in followed.faults
+        assert "localqueues.kueue.x-k8s.io: the account has no permission" in followed.faults
 
 
 async def test_kinds_that_are_installed_later(tmp_path: Path) -> None:

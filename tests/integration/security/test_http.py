@@ -37,8 +37,8 @@ READS = "qg_" + "r" * 43
 UNKNOWN = "qg_" + "u" * 43
 ASKED = asked("alice", "submit", "root.open")
 LOOPBACK = (
-    "this address is on loopback: ask for localhost or an IP address of loopback, or send a bearer"
-    " token"
+    "this address is on loopback: use localhost or a loopback IP address in the URL, or send a"
+    " bearer token"
 )
 PROXY = "a proxy must send its caller's bearer token"
 

@@ -227,7 +227,9 @@ def test_command(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, SETTINGS, *options)
     assert code == 0
     absent, warning = err.splitlines()
-    assert absent == "The policy was not checked: /policy/queues.yaml does not exist here."
+    assert absent == (
+        "The policy was not checked: /policy/queues.yaml does not exist on this machine."
+    )
     assert ": warning: admission.tls: anyone who can connect can post a review" in warning
     (document,) = yaml.safe_load_all(out)
     assert document["metadata"]["name"] == "q-queues"

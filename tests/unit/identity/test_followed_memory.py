@@ -150,7 +150,7 @@ def test_a_user_with_many_names(content: FollowedContent, monkeypatch: pytest.Mo
     monkeypatch.setattr(user_lookup, "MAX_NAMES", 10)
     people = content.people[0]
     finish(people.put(b"u" * 16, user(1, BASE, 10, 0)))
-    with pytest.raises(UnusableData, match="has 11 values of uid, and may have 10"):
+    with pytest.raises(UnusableData, match="has 11 values of uid, but at most 10 are allowed"):
         finish(people.put(b"u" * 16, user(1, BASE, 11, 0)))
     assert people.names_at(user(1, BASE, 0, 0).key)
 

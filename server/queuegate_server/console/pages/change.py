@@ -68,7 +68,7 @@ async def assess(visit: Visit) -> View:
     by_people = "people" in posted
     assessment, error = None, ""
     if not sources or has_rbac(text):
-        error = "RBAC is not compared here: run queuegate-server diff on the manifests."
+        error = "This page cannot compare RBAC: run queuegate-server diff on the manifests."
     elif not text.strip():
         error = "Paste a policy, or choose a file."
     elif len(text) > MAX_CONTENT_BYTES:

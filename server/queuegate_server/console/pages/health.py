@@ -131,7 +131,8 @@ def _problems(
 ) -> Iterator[str]:
     """Yield the problems that only this page shows, each as a sentence."""
     if lagging := sum(each.lag(now) >= LAG_SECONDS for each in services.core.sync.leases):
-        yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
+        gates = "gate has" if lagging == 1 else "gates have"
+        yield f"{lagging} {gates} not confirmed the latest changes."
     for problem in () if fleet is None else fleet.problems:
         yield f"{problem[0].upper()}{problem[1:]}."
     for name, served in services.core.engine.snapshot.served.items():

@@ -154,7 +154,8 @@ async def _refusal(response: aiohttp.ClientResponse) -> ApiFault:
     kinds: dict[int, Callable[[str], ApiFault]] = {404: NotServed, 410: VersionGone}
     why = {
         401: "the API server does not know the account (401): check the token or certificate",
-        403: "the account may not list and watch this (403): apply the ClusterRole for RBAC",
+        403: "the account has no permission to list and watch this (403): apply the ClusterRole for"
+        " RBAC",
         404: "the API server does not serve this (404)",
         410: "the API server no longer has this version (410)",
         429: "the API server is busy (429)",

@@ -256,7 +256,7 @@ class HttpServer:
             return
         if is_elsewhere:
             message = (
-                "this address is on loopback: ask for localhost or an IP address of loopback, or"
+                "this address is on loopback: use localhost or a loopback IP address in the URL, or"
                 " send a bearer token"
             )
             raise CallFailed(HttpFailure(HTTPStatus.MISDIRECTED_REQUEST, message))

@@ -166,8 +166,8 @@ class AdminEvents:
             _LOG.warning(
                 "Keycloak admin events may be missing, because the newest %d are all newer "
                 "than the last full reading, or from the future: the groups of all users are "
-                "looked up again; check the clocks of Keycloak's nodes unless Keycloak could not "
-                "be asked for a while",
+                "looked up again; check the clocks of Keycloak's nodes, unless Keycloak was "
+                "unreachable for a while",
                 len(read),
             )
         if is_all:

@@ -75,7 +75,7 @@ def parse_url(text: str) -> ServerUrl:
     if "@" in parts.netloc:
         raise ValueError("must not contain credentials: use bind_dn and bind_password_file")
     if parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError("must consist of host and port only: use user_base for the base")
+        raise ValueError("must consist of a host and a port only: use user_base for the base")
     try:
         port = parts.port or _PORTS[parts.scheme]
     except ValueError:

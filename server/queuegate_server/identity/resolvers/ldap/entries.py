@@ -117,7 +117,7 @@ class LdapEntry:
                     f"the directory sent the attribute {name:.200}, but was asked for "
                     f"{', '.join(sorted(requested)):.200}",
                     "in the settings, use the names sent by the directory; a server or proxy "
-                    "that sends OIDs must send names",
+                    "that sends OIDs must be configured to send names",
                 )
 
     def check_options(self, attribute: str) -> None:

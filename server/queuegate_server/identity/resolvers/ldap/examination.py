@@ -302,8 +302,8 @@ class _Examiner:
                 yield (
                     f"no entry below user_base has a value of {attribute}: the server does not "
                     "maintain it (OpenLDAP needs the memberof overlay, which lists only groups "
-                    "that were written after it was enabled), or the bind account may not read it; "
-                    "groups_from: member_dn searches the groups instead"
+                    "that were written after it was enabled), or the bind account has no "
+                    "permission to read it; groups_from: member_dn searches the groups instead"
                 )
 
     async def _same_names(self, groups: Collection[str]) -> AsyncIterator[str]:

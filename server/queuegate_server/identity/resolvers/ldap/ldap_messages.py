@@ -296,7 +296,8 @@ class _Check:
                 raise UnusableData(
                     f"the entry {_escape(dn)} has more than {MAX_ATTRIBUTES} attributes",
                     "only a few were requested: remove attributes with options, such as "
-                    "cn;lang-en, from the entry, or correct the proxy that sends the others",
+                    "cn;lang-en, from the entry, or correct the proxy that sends attributes "
+                    "without being asked for them",
                 )
             at, last = self._open(_SET, at, stop)
             if last != stop:

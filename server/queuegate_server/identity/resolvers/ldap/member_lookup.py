@@ -280,7 +280,8 @@ class MemberLookup:
         present = "".join(f"({attribute}=*)" for attribute in attributes)
         if await self._search(group.dn, f"(|{present})", ("1.1",), 1, ldap.SCOPE_BASE):
             raise SetupFault(
-                f"the bind account may not read {' or '.join(attributes)} of the group",
+                f"the bind account has no permission to read {' or '.join(attributes)} of the"
+                " group",
                 "grant it read access",
             )
 

@@ -10,7 +10,7 @@ from queuegate_server.identity.resolvers.ldap.ldap_faults import UnusableData
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
 
 _MAX_SHOWN_CHARS: Final = 200
-_TOO_MANY: Final = "rename groups of the same name, or raise max_groups"
+_TOO_MANY: Final = "rename groups that have the same name, or raise max_groups"
 
 
 def examples(dns: Iterable[str]) -> str:

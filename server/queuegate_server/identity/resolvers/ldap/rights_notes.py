@@ -81,7 +81,7 @@ class RightsNotes:
         if unseen:
             yield (
                 f"no value of {' or '.join(unseen)} of the user is visible: if the bind account "
-                "may not read them, disabled accounts keep their groups"
+                "has no permission to read them, disabled accounts keep their groups"
             )
 
     async def _lacks(self, user: LdapEntry, attribute: str) -> bool:
@@ -138,7 +138,8 @@ class RightsNotes:
         if await self._exists_group(kind, kind.options.group_filter):
             yield (
                 f"no group below group_base has a value of {_members(kind)} that is visible: if "
-                f"groups have members, the bind account may not read this attribute; {_READ}"
+                "groups have members, the bind account has no permission to read this attribute; "
+                f"{_READ}"
             )
         elif await self._exists_group(kind, f"({kind.options.group_name_attribute}=*)"):
             yield (
@@ -234,7 +235,7 @@ def _unmatched(entry: LdapEntry, what: str, setting: str, filter_text: str) -> s
     classes = [each.decode(errors="replace") for each in entry.values(_OBJECT_CLASS)]
     text = f"the entry {entry.dn[:_MAX_CHARS]!r} {what}, but {setting} does not match it"
     if _OBJECT_CLASS.lower() in compared and not classes:
-        return f"{text}: the bind account may not read its {_OBJECT_CLASS}; {_READ}"
+        return f"{text}: the bind account has no permission to read its {_OBJECT_CLASS}; {_READ}"
     return f"{text}: it has the object classes {', '.join(classes)[:_MAX_CHARS]}"
 
 

@@ -236,7 +236,7 @@ class SearchSession:
                 )
             except TooManyEntries as fault:
                 raise UnusableData(
-                    f"{fault.detail}, even in pages of {size}",
+                    f"{fault.detail}, even with a page size of {size}",
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",
                 ) from None

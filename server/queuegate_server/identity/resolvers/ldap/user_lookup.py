@@ -75,8 +75,8 @@ class UserKind:
         for attribute in self.filter.attributes:
             if (count := len(entry.values(attribute))) > MAX_NAMES:
                 raise UnusableData(
-                    f"the entry {entry.dn!r:.200} has {count} values of {attribute}, and may have "
-                    f"{MAX_NAMES}",
+                    f"the entry {entry.dn!r:.200} has {count} values of {attribute}, but at most "
+                    f"{MAX_NAMES} are allowed",
                     "remove some, or set changes_of_users: false",
                 )
         return self.names(entry)
@@ -250,8 +250,8 @@ class UserLookup:
             else:
                 del self._users_without[attribute]
                 _LOG.warning(
-                    "none of %d users has a value of %s; the bind account may not read it, or the "
-                    "server does not maintain it",
+                    "none of %d users has a value of %s; the bind account has no permission to "
+                    "read it, or the server does not maintain it",
                     _WARN_AFTER_USERS,
                     attribute,
                 )
