@@ -209,7 +209,7 @@ def _requests() -> list[tuple[str, str]]:
         ("Text in a `ValidatePolicy`", _size(policy_service.MAX_CONTENT_BYTES)),
         ("View ACL or modify ACL of an application", _size(application_service.MAX_ACL_BYTES)),
         (
-            "Queues on a page of `ListQueues`; the others are on further pages",
+            "Queues per page of `ListQueues`; any others are on later pages",
             f"{_count(access_service.MAX_PAGE_SIZE)} ({default} by default)",
         ),
         ("Annotation `user.info`", _size(user_info.MAX_BYTES)),

@@ -1,4 +1,4 @@
-"""Placeholders of YuniKorn's gang scheduling. Pure.
+"""Recognizes the placeholder pods that YuniKorn creates for gang scheduling. Pure.
 
 For each member of a task group, the scheduler creates a placeholder under its own account, and
 labels it with the application's queue (`newPlaceholder` in k8shim's `pkg/cache/placeholder.go`;
