@@ -94,9 +94,9 @@ class QueueNames:
         """Return the path of the queue that a name in an object refers to.
 
         A flat name that the policy lacks refers to a missing queue directly below the scheduler's
-        path, so it is decided like any missing queue. A YuniKorn queue name refers to the queue that a
-        `provided` placement rule without a parent would select; `review_policy` warns about other
-        rules.
+        path, so it is decided like any missing queue. A YuniKorn queue name refers to the queue
+        that a `provided` placement rule without a parent would select; `review_policy` warns about
+        other rules.
 
         Args:
             found: The name.
