@@ -27,7 +27,7 @@ class Address:
     """A validated server address."""
 
     text: str
-    """The address as given, for use in messages."""
+    """The address as given, as messages show it."""
     target: str
     """The address as an unambiguous URI for gRPC."""
     is_unix: bool = False

@@ -128,7 +128,7 @@ def from_call(
 
     Args:
         error: The exception raised by gRPC.
-        address: The server's address, for use in messages.
+        address: The server's address; messages contain it.
         timeout: The time limit for the call, in seconds.
         encrypted: Whether the client uses TLS.
         has_worked: Whether an earlier call succeeded. If so, the TLS settings are correct.

@@ -1,4 +1,4 @@
-"""Commands with --config read a cluster's RBAC once, and decide by it."""
+"""A command with `--config` reads the cluster's RBAC once, and bases its decision on it."""
 
 import json
 from collections.abc import Callable, Iterator

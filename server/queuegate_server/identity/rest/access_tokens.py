@@ -154,7 +154,7 @@ class FileToken:
 
     Args:
         file: The file.
-        setting: The setting that names it, for use in messages.
+        setting: The setting that names it; messages contain it.
         scheme: The scheme in the Authorization header.
         clock: A monotonic clock, in seconds.
     """
@@ -206,7 +206,7 @@ def token_in(answer: HttpAnswer, settings: str) -> AccessToken:
 
     Args:
         answer: The answer of a token endpoint (RFC 6749, 5).
-        settings: The settings that the endpoint's address depends on, for use in messages.
+        settings: The settings that determine the endpoint's address; messages contain them.
     """
     if answer.status in _REFUSALS:
         try:

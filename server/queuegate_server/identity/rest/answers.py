@@ -42,7 +42,7 @@ class HttpAnswer:
     """An answer to a request."""
 
     what: str
-    """What was requested, for use in messages."""
+    """The requested resource, as messages show it."""
     status: int
     headers: Mapping[str, str]
     """The headers, by their names in lower case."""
@@ -88,7 +88,7 @@ def check_answer(answer: HttpAnswer, right: str = "") -> None:
 
     Args:
         answer: The answer.
-        right: The right that the request needs, for use in messages.
+        right: The right that the request needs; messages contain it.
     """
     status, what = answer.status, answer.what
     if status == 200:  # noqa: PLR2004 - the only success of the requests that are sent

@@ -96,7 +96,7 @@ async def signed_assertion_form(
 
     Args:
         file: The file with the key.
-        setting: The setting that names it, for use in messages.
+        setting: The setting that names it; messages contain it.
         parse: Returns the key. Raises ValueError.
         client: The ID of the client.
         audience: The token endpoint.

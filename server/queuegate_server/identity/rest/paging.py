@@ -55,7 +55,7 @@ async def offset_pages(
         fetch: Returns the items at a position, given the position and their maximum number.
         identity: Returns an item's identifier.
         size: The number of items per page, at least 2.
-        what: What is read, for use in messages.
+        what: The kind of item on the pages; messages contain it.
     """
     first, last = 0, None
     while True:
@@ -79,7 +79,7 @@ async def linked_pages(
         fetch: Returns a page and the address of the next one, or None, given an address.
         first: The address of the first page.
         below: What the path of every page starts with.
-        what: What is read, for use in messages.
+        what: The kind of item on the pages; messages contain it.
     """
     url, seen = first, {str(first)}
     while True:

@@ -107,7 +107,7 @@ class RestOptions(ResolverOptions):
     """Settings common to the resolvers for identity providers. Durations in seconds."""
 
     issuer_settings: ClassVar = "the address in the settings"
-    """The settings that determine the token endpoint's address, for use in messages."""
+    """The settings that determine the token endpoint's address, as messages show them."""
     private_files: ClassVar[tuple[str, ...]] = ()
     """The settings for files that only the server's account should be able to read."""
     # Connections.

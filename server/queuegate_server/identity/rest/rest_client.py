@@ -138,12 +138,12 @@ class RestClient:
         """Return the JSON at an address, and the answer's headers. Raises RequestFault.
 
         Args:
-            what: What is requested, for use in messages.
+            what: The requested resource; messages contain it.
             url: The address, already encoded.
             credentials: The source of the Authorization header. If the API rejects the header, it
                 is renewed once.
             headers: Further headers.
-            right: The right that the request needs, for use in messages.
+            right: The right that the request needs; messages contain it.
             quota: Which of the provider's limits the request counts towards. A pause that the
                 provider asks for applies to requests of the same quota.
             is_optional: Whether a failure requires no action by an administrator.

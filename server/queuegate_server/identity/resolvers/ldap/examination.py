@@ -195,7 +195,7 @@ class _Examiner:
             members = [user] if kind.options.groups_from == "member_uid" else dns
             for context in contexts:
                 found += await self._groups_with(kind, members, context)
-        # The bases of several kinds of groups differ: what is outside one base may be in another.
+        # Kinds of groups have different bases: a group outside one base may be inside another.
         inside = {group.key for group, _ in found if group.is_below_base}
         ignored = {group.key: dn for group, dn in found if group.key not in inside}
         if ignored:
