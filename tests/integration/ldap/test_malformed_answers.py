@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
-from queuegate_server.identity.resolvers.ldap import ldap_connection
+from queuegate_server.identity.resolvers.ldap import bridge, ldap_connection
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.hostile_directory import (
     BIND_RESPONSE,
@@ -221,7 +221,8 @@ async def test_malformed_answer_is_no_denial(
     resolver: Build, reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One step reads all of it: between two steps, an answer counts before what follows its end.
-    monkeypatch.setattr(ldap_connection, "STEP_SECONDS", 60)
+    for each in bridge, ldap_connection:
+        monkeypatch.setattr(each, "STEP_SECONDS", 60)
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, operation_timeout=2)
         outcome = await opened.resolve("bob")
