@@ -20,8 +20,8 @@ class TooManyStrangers(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "groups are needed, and too many users who have not been seen before are being looked"
-            " up; retry later, or set admission.tls.client_ca_file so that clients are verified"
+            "groups are needed, but too many users are being looked up for the first time; retry"
+            " later, or set admission.tls.client_ca_file so that clients are verified"
         )
 
 
