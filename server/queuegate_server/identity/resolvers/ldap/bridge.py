@@ -18,6 +18,7 @@ from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.ldap_faults import ServerFault, unreadable_response
 from queuegate_server.identity.resolvers.ldap.ldap_messages import (
     BIND_RESPONSE,
+    LONG_BYTES,
     MAX_CONTROL_MESSAGE_BYTES,
     LdapReply,
     MalformedMessage,
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
-_LONG_BYTES: Final = 65_536
-"""The size above which a response waits, if handling other long responses requires a pause."""
+_RECEIVING_SECONDS: Final = 0.001
+"""How long receiving and decrypting one part of long data takes, of up to 256 KiB."""
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
 """The maximum total size of responses during the bind. Kerberos needs several responses."""
 _MAX_ELEMENTS_BEFORE_BIND: Final = 64
@@ -142,8 +143,9 @@ class Bridge(_End):
     def data_received(self, data: bytes) -> None:
         """Check data from the server, and forward it to libldap."""
         self._reader.add(data)
-        if self._next_step is None and self._reader.size > _LONG_BYTES and (wait := ANSWERS.wait()):
-            self._pause(wait)
+        if self._next_step is None and self._reader.size > LONG_BYTES:
+            # Otherwise, no call would be served until a long message has arrived.
+            self._pause(ANSWERS.wait(_RECEIVING_SECONDS))
         else:
             self._read_messages()
 
