@@ -27,7 +27,7 @@ async def test_strangers_have_a_budget_of_their_own() -> None:
     ]
     await run_ready_callbacks()
     assert reviewing.directory.running == MAX_STRANGERS_RUNNING
-    with pytest.raises(CannotDecide, match="not been seen before"):
+    with pytest.raises(CannotDecide, match="too many users are being looked up for the first time"):
         await reviewing.review("one-more", QUEUE, verified=False)
     assert reviewing.audit.records[-1]["reason"] == "overloaded"
 
