@@ -99,8 +99,8 @@ class MessageReader:
         self._buffer = bytearray()
         self._head: MessageHead | None = None
         self._long: io.BytesIO | None = None
-        """What has arrived of a long message. Its value is not a copy, which for the longest
-        message would take 40 ms, and 64 MiB."""
+        """The part of a long message that has arrived. `getvalue` returns the whole message without
+        copying it; a copy of 46 MiB took 26 ms."""
         self._dropping = 0
 
     @property
